@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 from tyro.conf import Positional, arg
@@ -48,7 +49,7 @@ RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
 """A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
 HUGGING_FACE_BATCH = 1001
-"""Sentences that Hugging Face's search translates at once; with all 3,003, beam search needs more than 80 GB."""
+"""Sentences that Hugging Face's search translates at once; it doesn't choose a number that fits into memory."""
 OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
 
 
@@ -81,6 +82,11 @@ def _train(recipe: str, *arguments: str) -> dict[str, list[str]]:
 
 LARGE_BATCHES = ["--training.batch-tokens", "12000", "--training.steps", "4000", "--training.warmup-steps", "800"]
 STEPS: dict[str, Step] = {
+    "checks": Step(
+        "Is everything computed there equal to what the CPU computes?",
+        ["pytest", "-q", "-m", "gpu", "tests/gpu"],
+        ["pytest", "-q", "-m", "gpu", "tests/gpu", "--collect-only"],
+    ),
     "attention": Step("Which implementation of attention is fastest?", **_measure("attention")),
     "base-eager": Step(
         "How fast are training steps of the base model?",
@@ -89,11 +95,6 @@ STEPS: dict[str, Step] = {
     "base-compiled": Step(
         "How much faster is it compiled?",
         **_bench("wmt14-base", "--steps", "50", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
-    ),
-    "checks": Step(
-        "Is everything computed there equal to what the CPU computes?",
-        ["pytest", "-q", "-m", "gpu", "tests/gpu"],
-        ["pytest", "-q", "-m", "gpu", "tests/gpu", "--collect-only"],
     ),
     "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
@@ -235,26 +236,36 @@ def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     for sentences, length in shapes:
         for mask in ("none", "padding", "is_causal"):
             for name, backend in kernels.items():
-                attend = partial(_attend, device, backend, mask, sentences)
                 facts = {"sentences": sentences, "length": length, "mask": mask, "kernel": name}
                 try:
-                    same = [1000 * timed(device, partial(attend, length))[0] for _ in range(10)]
-                    new = [1000 * timed(device, partial(attend, length - i))[0] for i in range(1, 6)]
+                    same, new = (
+                        [1000 * timed(device, _attention(device, backend, mask, sentences, n))[0] for n in lengths]
+                        for lengths in ([length] * 10, range(length - 1, length - 6, -1))
+                    )
                     yield facts | {"milliseconds": median(same), "milliseconds_of_new_shapes": median(new)}
                 except RuntimeError as error:  # this implementation doesn't support the case
                     yield facts | {"error": str(error).splitlines()[0][:100]}
 
 
-def _attend(device: Device, backend: SDPBackend | None, mask: str, sentences: int, length: int) -> None:
-    """Run attention forward and backward, as in the base model."""
+def _attention(
+    device: Device, backend: SDPBackend | None, mask: str, sentences: int, length: int
+) -> Callable[[], None]:
+    """Draw inputs as in the base model; return a function that runs attention on them, forward and backward."""
     dtype = device.autocast_dtype or torch.float32
-    query, key, value = torch.randn(3, sentences, 8, length, 64, device=device.torch_device, dtype=dtype)
+    query, key, value, upstream = torch.randn(4, sentences, 8, length, 64, device=device.torch_device, dtype=dtype)
     query.requires_grad_()
+    key.requires_grad_()
+    value.requires_grad_()
     lengths = torch.randint(length // 2, length + 1, (sentences, 1, 1, 1), device=device.torch_device)
     padding = torch.arange(length, device=device.torch_device) < lengths if mask == "padding" else None
-    with nullcontext() if backend is None else sdpa_kernel(backend):
-        output = F.scaled_dot_product_attention(query, key, value, attn_mask=padding, is_causal=mask == "is_causal")
-        output.sum().backward()
+
+    def attend() -> None:
+        with nullcontext() if backend is None else sdpa_kernel(backend):
+            F.scaled_dot_product_attention(
+                query, key, value, attn_mask=padding, is_causal=mask == "is_causal"
+            ).backward(upstream)
+
+    return attend
 
 
 def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
@@ -346,7 +357,7 @@ def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
         seconds, _ = timed(device, lambda: [trainer.step() for _ in range(steps)])
     busy: Counter[str] = Counter()  # milliseconds of each kernel
     calls: Counter[str] = Counter()
-    here = torch.autograd.DeviceType.CUDA if on_gpu else torch.autograd.DeviceType.CPU
+    here = DeviceType.CUDA if on_gpu else DeviceType.CPU
     for event in profiler.key_averages():
         if event.device_type == here:  # kernels; the operations that launched them would count them once more
             busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000

@@ -696,7 +696,9 @@ print("blockwise = fused = explicit")
 # %% [markdown]
 # <details><summary>Which kernel does the package use?</summary>
 #
-# It calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. The one for FlashAttention accepts no mask except the causal one. That is enough for the decoder's self-attention: padding is at the end, where the causal mask hides it from the real tokens. The encoder and cross-attention need a padding mask, so on a GPU they get another fused kernel.
+# It calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. The one for FlashAttention accepts no mask except the causal one. That is enough for the decoder's self-attention: padding is at the end, where the causal mask hides it from the real tokens. The encoder and cross-attention need a padding mask.
+#
+# FlashAttention was made for long texts: its blocks of 64 or more queries and keys are nearly empty in a sentence of 25 tokens. On an H100, another fused kernel of PyTorch, called *memory-efficient*, needed about half of its time for sentences of 16 and 32 tokens, and accepts a padding mask, too. A third one, of cuDNN, needs a tenth of a second of preparation for every new shape. So on a GPU the package turns off all but the memory-efficient one. ([All measurements](../book/results.md) are in the section *On a GPU*.)
 #
 # </details>
 #
@@ -1152,7 +1154,7 @@ Picture(
 # transformer bench wmt14-base --compile yes
 # ```
 #
-# The repository stores such measurements, so far only for the small recipe `multi30k`. Compare them only with each other, because they were made at another time than the rest of this page:
+# The repository stores such measurements. Compare them only with each other, because they were made at another time than the rest of this page:
 
 # %% tags=["hide-input"]
 results = Path("../book/results")
@@ -1193,12 +1195,26 @@ else:
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, compiling made this model's steps slower. On the H100, the paper's base model was only measured without compiling, where it is far from the peak: the [results page](../book/results.md) says more. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
     eager, compiled = (float(row[3].replace(",", "")) for row in rows[:2])
     assert compiled < eager and rows[0][2] == "no" and rows[1][2] == "yes"
+    times = json.loads((results / "gpu" / "attention.json").read_text("utf-8"))
+    times = {
+        (r["length"], r["mask"], r["kernel"]): r
+        for r in times["results"]
+        if "milliseconds" in r
+    }
+    for kernel_length in (16, 32):
+        efficient, flash = (
+            times[kernel_length, "is_causal", f"{kernel}_ATTENTION"]["milliseconds"]
+            for kernel in ("EFFICIENT", "FLASH")
+        )
+        assert 0.4 < efficient / flash < 0.6
+    for (*_, kernel), r in times.items():
+        assert kernel != "CUDNN_ATTENTION" or r["milliseconds_of_new_shapes"] > 100
 
 # %% [markdown]
 # ## Several GPUs
@@ -1312,7 +1328,9 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens. Tensor cores multiply blocks of such sizes. And if the first lengths are multiples of 8, PyTorch compiles faster code, which works only for such lengths, and has to compile again for any other.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens. Tensor cores multiply blocks of such sizes. And if the first lengths are multiples of 8, PyTorch compiles faster code, which works only for such lengths, and has to compile again for any other. It also assumes that lengths which are equal in the first batch, such as those of source and target, stay equal; the package turns that off. Finally, it compiles each kind of layer once, instead of the whole model with its twelve layers, because compiling takes time as well.
+#
+# **Trusting the compiler.** Our first compiled training on a GPU ran without an error, at full speed, and learned nothing: with that version of PyTorch, one addition in place made all compiled gradients zero. Uncompiled, the same code was right. So before a long training, compare a compiled gradient with an uncompiled one, and look at the first rows of the log: in a hundred steps the loss should fall.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 

@@ -57,6 +57,7 @@ import math
 import os
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -273,9 +274,17 @@ assert 5.7 < big_training.steps * big_training.batch_tokens / published[1][1] < 
 for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
+measured = Path("../book/results/gpu/base-eager.json")
+if measured.exists():  # not in Colab
+    (bench,) = json.loads(measured.read_text("utf-8"))["results"]["recipes"]
+    ours = statistics.median(bench["implementations"][0]["speeds"])
+    real_tokens = bench["target_tokens"] + bench["source_tokens"]
+    work = ours * bench["flops"] / bench["target_tokens"]
+    work *= real_tokens / bench["padded_tokens"]
+    assert round(100 * work / (GPUS["H100"].teraflops * 1e12)) == 11
 
 # %% [markdown]
-# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak. That value counts padding as work, so first reduce it by the percentage in the row *padding*.
+# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak. That value counts padding as work, so first reduce it by the percentage in the row *padding*. On an H100, this gave 11% for steps that weren't compiled ([results](../book/results.md), section *On a GPU*).
 #
 # Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb (in the code, `flop`, which the folded code of the first figure defines). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 

@@ -105,17 +105,19 @@ class ChunkLoss(nn.Module):
         is_real: Tensor,
         shares: Tensor,
         correct_mass: float,
-        needed: tuple[bool, bool],
+        x_needed: bool,
+        weight_gradient: Tensor | None,
         buffer: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Compute the summed loss, a scalar, and its gradients with respect to x and weight, if needed.
+    ) -> tuple[Tensor, Tensor | None]:
+        """Compute the summed loss, a scalar, and its gradient with respect to x if that is needed.
 
         Args:
             x: (rows, d_model).
             weight: (vocab_size, d_model), of the same dtype.
             target, is_real: (rows, 1).
             shares, correct_mass: see `_target_distribution`.
-            needed: whether the gradients of x and of weight are.
+            x_needed: whether the gradient of x is needed.
+            weight_gradient: the gradient with respect to weight is added to it; None: it isn't needed.
             buffer: memory for the logits, (rows, vocab_size), of the same dtype.
         """
         z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
@@ -124,15 +126,17 @@ class ChunkLoss(nn.Module):
         p = z.sub_(highest).exp_()
         total = p.sum(1, keepdim=True)
         loss = ((highest + total.log() - mean_logit) * is_real).sum()
-        if not any(needed):
-            return loss, None, None
+        if not x_needed and weight_gradient is None:
+            return loss, None
         p.div_(total).sub_(shares)
         correct_gradient = p.gather(1, target) - correct_mass
         # Written last, so that compiled code computes everything before it in a single pass over the logits.
         z_gradient = p.to(x.dtype).scatter_(1, target, correct_gradient.to(x.dtype))  # p - q
-        x_gradient = (z_gradient @ weight) * is_real if needed[0] else None
-        weight_gradient = z_gradient.T @ (x * is_real) if needed[1] else None
-        return loss, x_gradient, weight_gradient
+        if weight_gradient is not None and weight_gradient.dtype == x.dtype:
+            weight_gradient.addmm_(z_gradient.T, x * is_real)
+        elif weight_gradient is not None:
+            weight_gradient += z_gradient.T @ (x * is_real)
+        return loss, (z_gradient @ weight) * is_real if x_needed else None
 
 
 class LinearLabelSmoothedCrossEntropy(nn.Module):
@@ -164,22 +168,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         chunk_loss: ChunkLoss | None,
     ) -> Tensor:
         chunk_loss, rows = chunk_loss or ChunkLoss(), _chunk_rows(len(x), x.device.type)
-        needed = ctx.needs_input_grad[:2]
+        x_needed, weight_needed, *_ = ctx.needs_input_grad
         x_gradient = torch.empty_like(x)
-        weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if needed[1] else None
+        weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
         weight, loss = weight.to(x.dtype), shares.new_zeros(())
         # Reused for all chunks, because on a CPU allocating so much is slow.
         buffer = weight.new_empty(min(rows, len(x)), len(weight)) if x.device.type == "cpu" else None
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
         for part, part_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
             logits = None if buffer is None else buffer[: len(part)]
-            part_loss, of_x, of_weight = chunk_loss(part, weight, correct, real, shares, correct_mass, needed, logits)
+            inputs = part, weight, correct, real, shares, correct_mass, x_needed, weight_gradient, logits
+            part_loss, of_x = chunk_loss(*inputs)
             loss = loss + part_loss  # in place, the compiled gradients would be zero with PyTorch 2.11
             if of_x is not None:
                 part_gradient.copy_(of_x)
-            if weight_gradient is not None:
-                weight_gradient += of_weight
-        ctx.save_for_backward(x_gradient if needed[0] else None, weight_gradient)
+        ctx.save_for_backward(x_gradient if x_needed else None, weight_gradient)
         return loss
 
     @staticmethod

@@ -93,6 +93,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "quality": quality,
         "speed": speed,
         "decoding-trials": decoding_trials,
+        "gpu": gpu,
         "published": published,
         "language-filter": language_filter,
         "live": live_models,
@@ -374,6 +375,62 @@ def decoding_trials(root: Path) -> list[Part]:
     facts = read(path)
     origins = table(ORIGIN, [origin(facts)], long=True)
     return [*benchmark_tables(facts), folded("Where these numbers come from", f"Measured: {facts['rounds']}.", origins)]
+
+
+KERNELS = {
+    "EFFICIENT_ATTENTION": "memory-efficient",
+    "FLASH_ATTENTION": "FlashAttention",
+    "CUDNN_ATTENTION": "cuDNN",
+    "MATH": "explicit",
+}
+"""PyTorch's implementations of attention, and what they are called on the page."""
+MASKS = {"none": "none", "padding": "padding", "is_causal": "causal"}
+
+
+def gpu(root: Path) -> list[Part]:
+    """Return what has been measured on a GPU: training steps, attention and decoding."""
+    folder = root / "book" / "results" / "gpu"
+    found = {path.stem: read(path) for path in sorted(folder.glob("*.json")) if not path.stem.endswith(".failed")}
+    if not found:
+        return [MISSING]
+    parts: list[Part] = []
+    for facts in found.values():
+        recipes = facts["results"].get("recipes", []) if isinstance(facts["results"], dict) else []
+        parts += [recipe.tables(record) for record in recipes]
+    if "attention" in found:
+        parts.append(attention_kernels(found["attention"]["results"]))
+    if "decoding" in found:
+        header = ("implementation", "search", "sentences", "new tokens each", "seconds", "sentences/s")
+        rows = [
+            (r["implementation"], r["search"], f"{r['sentences']:,}", r["new_tokens"], f"{r['seconds']:.2f}",
+             f"{r['sentences_per_second']:,.0f}")
+            for r in found["decoding"]["results"] if "seconds" in r
+        ]  # fmt: skip
+        parts.append("**Decoding** with the base model, random weights and random sentences\n\n" + table(header, rows))
+    origins = [
+        [*origin(facts)[:2], f"{facts['gpu']}; {facts['machine']}", *origin(facts)[3:]] for facts in found.values()
+    ]
+    parts.append(folded("Where these numbers come from", table(ORIGIN, origins, long=True)))
+    return parts
+
+
+def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the milliseconds that attention takes, forward and backward, with each implementation."""
+
+    def cell(row: Mapping[str, Any]) -> str:
+        if "error" in row:
+            return "not possible"
+        same, new = row["milliseconds"], row["milliseconds_of_new_shapes"]
+        return f"{same:.2f}" + (f" (new shape: {new:,.0f})" if new > 10 * same else "")
+
+    times = {(r["sentences"], r["length"], r["mask"], r["kernel"]): cell(r) for r in rows}
+    cases = dict.fromkeys(key[:3] for key in times)
+    lines = [
+        [f"{sentences:,} × {length}", MASKS[mask], *(times[sentences, length, mask, kernel] for kernel in KERNELS)]
+        for sentences, length, mask in cases
+    ]
+    title = "**Attention**, milliseconds forward and backward in one layer of the base model"
+    return f"{title}\n\n" + table(["sentences × tokens", "mask", *KERNELS.values()], lines)
 
 
 def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:

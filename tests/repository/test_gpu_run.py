@@ -26,7 +26,9 @@ def test_a_measurement_and_a_training_succeed_on_a_cpu(tmp_path: Path) -> None:
         assert record["step"] == name and record["quick"] is True and record["exit_code"] == 0
         assert set(provenance("cpu")) <= set(record) and record["seconds"] > 0
         assert str(tmp_path) not in record["command"]
-    assert [row["sentences"] for row in records["decoding"]["results"]] == [8, 8]
+    ours, theirs = records["decoding"]["results"][:2], records["decoding"]["results"][2:]
+    assert [(row["search"], row["sentences"]) for row in ours] == [("greedy", 8), ("beam 4", 8)]
+    assert {row["implementation"] for row in theirs} == {"Hugging Face Marian"}
     assert records["captions-1"]["results"][-1]["step"] == 4
 
 

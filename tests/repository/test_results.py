@@ -96,6 +96,7 @@ OTHERS = (
     "quality",
     "speed",
     "decoding-trials",
+    "gpu",
     "published",
     "language-filter",
     "live",
@@ -122,10 +123,37 @@ def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*EXPERIMENTS, "summary", "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
+    "name",
+    [*EXPERIMENTS, "summary", "quality", "speed", "gpu", "published", "language-filter", "live", "everyday-sentences"],
 )
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
+
+
+def test_measurements_on_a_gpu(root: Path) -> None:
+    folder = root / "book" / "results" / "gpu"
+    folder.mkdir()
+    common = {**FACTS, "gpu": "1 × Some GPU"}
+    case = {"sentences": 1600, "length": 16, "mask": "padding"}
+    kernels: list[dict[str, Any]] = [
+        {"kernel": "EFFICIENT_ATTENTION", "milliseconds": 0.8, "milliseconds_of_new_shapes": 0.9},
+        {"kernel": "FLASH_ATTENTION", "error": "no mask"},
+        {"kernel": "CUDNN_ATTENTION", "milliseconds": 1.1, "milliseconds_of_new_shapes": 120.4},
+        {"kernel": "MATH", "milliseconds": 1.06, "milliseconds_of_new_shapes": 1.0},
+    ]
+    (folder / "attention.json").write_text(json.dumps({**common, "results": [case | kernel for kernel in kernels]}))
+    decoded = {"implementation": "ours", "search": "greedy", "sentences": 3003, "new_tokens": 30}
+    missing = {"implementation": "theirs", "error": "not installed"}
+    speed = {"seconds": 0.39, "sentences_per_second": 7631.4}
+    (folder / "decoding.json").write_text(json.dumps({**common, "results": [decoded | speed, missing]}))
+    (folder / "big-compiled.failed.json").write_text("{}")
+    shown = text(root, "gpu")
+    line = next(line for line in shown.splitlines() if "1,600 × 16" in line)
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        "1,600 × 16", "padding", "0.80", "not possible", "1.10 (new shape: 120)", "1.06"
+    ]  # fmt: skip
+    assert re.search(r"\| ours +\| greedy +\| 3,003 +\| 30 +\| 0.39 +\| 7,631 +\|", shown)
+    assert "theirs" not in shown and "1 × Some GPU" in shown and FACTS["commit"] in shown
 
 
 def test_language_filter(root: Path) -> None:

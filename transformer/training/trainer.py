@@ -136,7 +136,7 @@ class Trainer:
         """The loss that steps use: `model_with_loss`, compiled and distributed if configured, from the first step."""
         loss, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
-            compile_or_explain(loss, lambda: self._dry_run(loss, batch), self.context)
+            compile_or_explain(loss, lambda: float(self._dry_run(loss, batch)), self.context)
         if self.context.world_size > 1:
             loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
             loss.broadcast_buffers = False  # they are constant tables, equal in all processes
@@ -145,14 +145,19 @@ class Trainer:
             self._dry_run(loss, batch)
         return loss
 
-    def _dry_run(self, loss: nn.Module, batch: Batch) -> None:
-        """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers."""
+    def _dry_run(self, loss: nn.Module, batch: Batch) -> Tensor:
+        """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers.
+
+        Returns:
+            The norm of the gradient of the summed loss, a scalar.
+        """
         batch = batch.to(self.device.torch_device)
         try:
             with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
                 with self.device.autocast():
                     result = loss(batch.source, batch.decoder_input, batch.labels)
                 result.backward()
+            return nn.utils.get_total_norm(p.grad for p in self.model.parameters() if p.grad is not None)
         finally:
             self.model.zero_grad()
 

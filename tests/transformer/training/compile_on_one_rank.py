@@ -7,6 +7,7 @@ and on stderr what the processes print.
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,9 +33,19 @@ class BackwardFails(torch.autograd.Function):
         raise RuntimeError("no kernel\nfor this GPU")
 
 
+def fail_in_backward(module: nn.Module) -> Callable[..., object]:
+    """Return the module's function, with a backward pass that fails if the module returns a tensor."""
+
+    def forward(*inputs: object, **options: object) -> object:
+        result = module(*inputs, **options)
+        return BackwardFails.apply(result) if isinstance(result, torch.Tensor) else result
+
+    return forward
+
+
 def compile_unless_rank_1(module: nn.Module, dynamic: bool) -> object:
     """Stand in for torch.compile: rank 0 succeeds, and rank 1 fails in the backward pass."""
-    return (lambda *batch: BackwardFails.apply(module(*batch))) if os.environ.get("RANK") == "1" else module
+    return fail_in_backward(module) if os.environ.get("RANK") == "1" else module
 
 
 def main(folder: Path) -> None:

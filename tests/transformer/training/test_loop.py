@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.transformer.training.compile_on_one_rank import BackwardFails
+from tests.transformer.training.compile_on_one_rank import fail_in_backward
 from transformer.attention import AttentionForm
 from transformer.config import ModelConfig, Positions, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
@@ -530,7 +531,7 @@ def test_a_model_that_cannot_be_compiled_runs_uncompiled(
 def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(torch, "compile", lambda loss, dynamic: lambda *batch: BackwardFails.apply(loss(*batch)))
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: fail_in_backward(module))
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
     compiled = train(
         tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, compiled=True
@@ -561,16 +562,33 @@ def test_the_memory_of_a_failed_compilation_is_free_when_training_goes_on(
 ) -> None:
     attempts: list[weakref.ref[torch.Tensor]] = []
 
-    def run() -> None:
-        assert all(one() is None for one in attempts)
+    def run() -> float:
         tensor = torch.zeros(3)
         attempts.append(weakref.ref(tensor))
-        if len(attempts) == 1:
+        if len(attempts) == 2:
             raise torch.OutOfMemoryError("\nCUDA out of memory")
+        return 1.0
 
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
     compile_or_explain(torch.nn.Identity(), run, DistributedContext())
-    assert len(attempts) == 2 and capsys.readouterr().err.endswith("slower: CUDA out of memory\n")
+    assert len(attempts) == 2 and all(one() is None for one in attempts)
+    assert capsys.readouterr().err.endswith("slower: CUDA out of memory\n")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "is_right"), [(3.1, True), (2.0, True), (0.0, False), (math.nan, False), (9, False)]
+)
+def test_a_wrong_compiled_gradient_is_noticed(
+    compiled: float, is_right: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PyTorch 2.11 compiled an earlier version of the loss to code whose gradients were zero."""
+    norms, module = iter([3.0, compiled]), torch.nn.Identity()
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    compile_or_explain(module, lambda: next(norms), DistributedContext())
+    assert (module._compiled_call_impl is not None) == is_right
+    shown = capsys.readouterr().err
+    assert ("" if is_right else f"slower: the gradient is wrong: its norm is {compiled:.3g}, and 3 uncompiled") in shown
+    assert (shown == "") == is_right
 
 
 def test_a_loss_of_infinity_is_not_the_best(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,7 +608,7 @@ def test_compilation_fails_for_all_processes_if_it_fails_in_another(
 
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
     module = torch.nn.Identity()
-    compile_or_explain(module, lambda: None, Two(0, 2))
+    compile_or_explain(module, lambda: 1.0, Two(0, 2))
     assert module._compiled_call_impl is None
     assert "which is slower: 1 of 2 processes could not compile it" in capsys.readouterr().err
 
@@ -598,18 +616,22 @@ def test_compilation_fails_for_all_processes_if_it_fails_in_another(
 def test_an_error_after_the_first_compiled_step_is_not_called_a_failed_compilation(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calls: list[int] = []
+    has_started: list[int] = []
 
     def fails_later(module: torch.nn.Module, dynamic: bool) -> object:
-        def forward(*batch: torch.Tensor) -> object:
-            calls.append(1)
-            if len(calls) > 1:
+        def forward(*inputs: object, **options: object) -> object:
+            if has_started:
                 raise RuntimeError("device-side assert triggered")
-            return module(*batch)
+            return module(*inputs, **options)
 
         return forward
 
+    def compile_and_start(*arguments: Any) -> None:
+        compile_or_explain(*arguments)
+        has_started.append(1)
+
     monkeypatch.setattr(torch, "compile", fails_later)
+    monkeypatch.setattr("transformer.training.trainer.compile_or_explain", compile_and_start)
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=4, validation_sentences=5)
     with pytest.raises(RuntimeError, match="device-side assert"):
         train(tmp_path / "run", data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, compiled=True)
