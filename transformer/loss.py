@@ -171,7 +171,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         x_needed, weight_needed, *_ = ctx.needs_input_grad
         x_gradient = torch.empty_like(x)
         weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
-        weight, loss = weight.to(x.dtype), shares.new_zeros(())
+        # Detached, because hooks of modules, such as the FLOP counter's, look for a graph that doesn't exist here.
+        x, weight, loss = x.detach(), weight.detach().to(x.dtype), shares.new_zeros(())
         # Reused for all chunks, because on a CPU allocating so much is slow.
         buffer = weight.new_empty(min(rows, len(x)), len(weight)) if x.device.type == "cpu" else None
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
