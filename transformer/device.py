@@ -79,7 +79,8 @@ class Device:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which mixed precision is off; the device "meta", which computes nothing, doesn't have it."""
-    if not torch.amp.is_autocast_available(device.type):
+    # Compiled code runs on real devices only, and some versions of torch.compile can't trace the question.
+    if not torch.compiler.is_compiling() and not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 

@@ -206,15 +206,17 @@ class Full:
     """Makes the loss run out of memory with batches above a size."""
 
     def __init__(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.limit, self.tried, original = limit, [], batch_loss
+        self.limit, self.tried, original = limit, [], ModelWithLoss.forward
 
-        def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-            self.tried.append(batch.labels.numel())
-            if batch.labels.numel() > self.limit:
+        def limited(
+            module: ModelWithLoss, source: torch.Tensor, decoder_input: torch.Tensor, labels: torch.Tensor
+        ) -> torch.Tensor:
+            self.tried.append(labels.numel())
+            if labels.numel() > self.limit:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
-            return original(model, batch, smoothing)
+            return original(module, source, decoder_input, labels)
 
-        monkeypatch.setattr("transformer.training.trainer.batch_loss", limited)
+        monkeypatch.setattr(ModelWithLoss, "forward", limited)
 
 
 def trainer(data: PreparedData, precision: Precision = "fp32", **settings: object) -> Trainer:
@@ -383,15 +385,16 @@ def test_the_training_loss_is_that_of_all_tokens_since_the_last_validation(
 ) -> None:
     training = trainer(data, batch_tokens=200)
     sums: list[tuple[float, int]] = []
+    original = ModelWithLoss.forward
 
-    def seen(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-        loss = batch_loss(model, batch, smoothing)
-        sums.append((float(loss.detach()), batch.n_tokens))
+    def seen(module: ModelWithLoss, *batch: torch.Tensor) -> torch.Tensor:
+        loss = original(module, *batch)
+        sums.append((float(loss.detach()), Batch(*batch).n_tokens))
         return loss
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("transformer.training.trainer.batch_loss", seen)
+            patch.setattr(ModelWithLoss, "forward", seen)
             for _ in range(3):
                 training.step()
         expected = sum(loss for loss, _ in sums) / sum(n for _, n in sums)
