@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.fx.experimental import _config as shapes
 
 from transformer.checkpoint import step_name
 from transformer.config import ModelConfig, OptimizerName, TrainingConfig
@@ -158,7 +159,7 @@ def test_batches_of_all_lengths_are_compiled_once(
     data = random_data(tmp_path, 3000, shape.vocab_size, shape.max_length - 4)
     for batch in islice(Batches(*data.tokens("train"), 1500, 1, pad_to_multiple_of=8), 100):
         there = batch.to(device.torch_device)
-        with device.autocast(), torch.fx.experimental._config.patch(use_duck_shape=False):
+        with device.autocast(), shapes.patch(use_duck_shape=False):
             result = training(there.source, there.decoder_input, there.labels)
         result.backward()
     assert counter.frame_count == 3  # an encoder layer, a decoder layer and the loss

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch.fx.experimental import _config as shapes
 from torch.nn.parallel import DistributedDataParallel
 
 from transformer import loss
@@ -34,7 +35,7 @@ needs_compiler = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     torch._dynamo.reset()
-    with torch.fx.experimental._config.patch(use_duck_shape=False):  # as `compile_or_explain` sets it
+    with shapes.patch(use_duck_shape=False):  # as `compile_or_explain` sets it
         yield
 
 

@@ -155,7 +155,7 @@ class TorchTransformer(Transformer):
 class ModelWithCrossEntropy(ModelWithLoss):
     """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
 
-    compile = nn.Module.compile  # as a whole, because the layers of ``torch.nn`` are not ours
+    compile = nn.Module.compile  # as a whole: torch.compile skips a layer of torch.nn that is compiled by itself
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss summed over a batch, a scalar."""

@@ -4,8 +4,8 @@ import sys
 import warnings
 from collections.abc import Callable
 
-import torch
 from torch import nn
+from torch.fx.experimental import _config as shapes
 
 from transformer.training.distributed import DistributedContext
 
@@ -32,7 +32,7 @@ def compile_or_explain(module: nn.Module, gradient_norm: Callable[[], float], co
     expected, reason = gradient_norm(), ""
     # By default, sizes that are equal in the first batch, such as the lengths of source and target, have to stay equal;
     # the first batch in which they differ would be compiled again.
-    torch.fx.experimental._config.use_duck_shape = False
+    shapes.use_duck_shape = False
     module.compile(dynamic=True)
     try:
         with warnings.catch_warnings():
