@@ -133,7 +133,7 @@ class Trainer:
 
     @cached_property
     def loss(self) -> nn.Module:
-        """The loss that steps use: `model_with_loss`, compiled and distributed if configured, from the first step."""
+        """`model_with_loss` as the steps use it, compiled and distributed if configured; the first step creates it."""
         loss, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
             compile_or_explain(loss, lambda: float(self._dry_run(loss, batch)), self.context)
@@ -520,8 +520,8 @@ class ModelWithLoss(nn.Module):
     def compile(self, *args: Any, **options: Any) -> None:
         """Compile each layer, and the loss of a chunk, by itself; the arguments are those of ``torch.compile``.
 
-        All encoder layers share their compiled code, and so do all decoder layers and all chunks. To compile the model
-        as a whole takes several times as long.
+        All encoder layers share their compiled code, and so do all decoder layers and all chunks. The whole model would
+        be a single graph many times as large, which takes long to compile.
         """
         for part in (*self.model.encoder, *self.model.decoder, self.criterion.chunk_loss):
             part.compile(*args, **options)
