@@ -755,7 +755,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: PyTorch's fused kernels then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# `is_causal=True` and no mask tensor: PyTorch's fused kernels can then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #

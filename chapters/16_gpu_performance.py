@@ -698,7 +698,7 @@ print("blockwise = fused = explicit")
 #
 # It calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. The one for FlashAttention accepts no mask except the causal one. That is enough for the decoder's self-attention: padding is at the end, where the causal mask hides it from the real tokens. The encoder and cross-attention need a padding mask.
 #
-# FlashAttention was made for long texts: its blocks of 64 or more queries and keys are nearly empty in a sentence of 25 tokens. On an H100, another fused kernel of PyTorch, called *memory-efficient*, needed about half of its time for sentences of 16 and 32 tokens, and accepts a padding mask, too. A third one, of cuDNN, needs a tenth of a second of preparation for every new shape. So on a GPU the package turns off all but the memory-efficient one. ([All measurements](../book/results.md) are in the section *On a GPU*.)
+# FlashAttention was made for long texts; a sentence of 25 tokens doesn't fill its blocks of queries and keys. On an H100, another fused kernel of PyTorch, called *memory-efficient*, needed about half of its time for sentences of 16 and 32 tokens, and accepts a padding mask, too. A third one, of cuDNN, needs a tenth of a second of preparation for every new shape. So on a GPU the package turns off all but the memory-efficient one. ([All measurements](../book/results.md) are in the section *On a GPU*.)
 #
 # </details>
 #
@@ -1008,7 +1008,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32.
+# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (Don't rely on the estimate for a GPU yet: on an H100, the second bar's training needed more memory. [Its log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/first-run.md) has the numbers.)
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 

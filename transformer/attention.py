@@ -68,7 +68,7 @@ def fused_attention(
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
     The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't
-    be combined with ``mask``. It is faster than the same mask as a tensor, because the kernel skips what it excludes.
+    be combined with ``mask``. A kernel that knows it can skip what it excludes; from a mask tensor it can't know that.
     """
     if mask is not None:
         check_mask(mask)
