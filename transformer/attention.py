@@ -74,7 +74,19 @@ def fused_attention(
         check_mask(mask)
         if is_causal:
             raise ValueError("is_causal cannot be combined with a mask: add the causal mask to it")
+        mask = _additive_mask(mask, query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
+
+
+def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what the kernels add to the scores: 0 where mask is True, and -inf elsewhere.
+
+    Rows are stored at distances of a multiple of 8 elements. The kernels on a GPU need that: PyTorch would otherwise
+    copy the mask, and compiled code would be specialised to how many elements are missing.
+    """
+    length = mask.size(-1)
+    mask = F.pad(mask, (0, 8 - length % 8))  # at least 1, because no padding would be compiled as another case
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)[..., :length]
 
 
 def check_mask(mask: Tensor) -> None:

@@ -52,14 +52,6 @@ class Device:
         """Return a GradScaler, enabled only for fp16, where it keeps small gradients from underflowing."""
         return torch.amp.GradScaler(self.type, enabled=self.autocast_dtype == torch.float16)
 
-    @property
-    def pad_to_multiple_of(self) -> int:
-        """Training batches are padded to multiples of this length.
-
-        On a GPU, ``torch.compile`` compiles again for lengths that are not multiples of 8.
-        """
-        return 8 if self.type == "cuda" else 1
-
     def synchronize(self) -> None:
         """Wait until the device has finished the work queued on it. A GPU runs asynchronously, the CPU doesn't."""
         if self.type == "cuda":

@@ -8,7 +8,7 @@ one for training: it computes the logits itself, a chunk of rows at a time, beca
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 Spread = Literal["all", "others"]
@@ -60,7 +60,6 @@ def linear_label_smoothed_cross_entropy(
     smoothing: float = 0.1,
     spread: Spread = "all",
     pad_id: int | None = None,
-    chunk_loss: "ChunkLoss | None" = None,
 ) -> Tensor:
     """Compute ``label_smoothed_cross_entropy(x @ weight.T, …)`` without ever storing all logits.
 
@@ -73,7 +72,6 @@ def linear_label_smoothed_cross_entropy(
         x: the decoder's output, (tokens, d_model), float.
         weight: the weight of the output layer, `Transformer.unembedding`, (vocab_size, d_model), float.
         target, smoothing, spread, pad_id: as for `label_smoothed_cross_entropy`.
-        chunk_loss: computes one chunk; a module, so that it can be compiled.
 
     Returns:
         The sum over tokens, a scalar.
@@ -91,66 +89,7 @@ def linear_label_smoothed_cross_entropy(
     if not torch.is_grad_enabled():
         x, weight = x.detach(), weight.detach()
     with torch.autocast(device, enabled=False):
-        return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real, chunk_loss)  # type: ignore[no-untyped-call]
-
-
-class ChunkLoss(nn.Module):
-    """The loss of a chunk of rows, and its gradients; a module, so that it can be compiled by itself."""
-
-    def forward(
-        self,
-        x: Tensor,
-        weight: Tensor,
-        target: Tensor,
-        is_real: Tensor,
-        shares: Tensor,
-        correct_mass: float,
-        x_needed: bool,
-        weight_gradient: Tensor | None,
-        buffer: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Compute the summed loss, a scalar, and its gradient with respect to x if that is needed.
-
-        Args:
-            x: (rows, d_model).
-            weight: (vocab_size, d_model), of the same dtype.
-            target, is_real: (rows, 1).
-            shares, correct_mass: see `_target_distribution`.
-            x_needed: whether the gradient of x is needed.
-            weight_gradient: the gradient with respect to weight is added to it; None: it isn't needed.
-            buffer: memory for the logits, (rows, vocab_size), of the same dtype.
-        """
-        z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
-        mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, target)  # Σ q·z, (rows, 1)
-        highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
-        p = z.sub_(highest).exp_()
-        total = p.sum(1, keepdim=True)
-        loss = ((highest + total.log() - mean_logit) * is_real).sum()
-        if not x_needed and weight_gradient is None:
-            return loss, None
-        p.div_(total).sub_(shares)
-        correct_gradient = p.gather(1, target) - correct_mass
-        # Written last, so that compiled code computes everything before it in a single pass over the logits.
-        z_gradient = p.to(x.dtype).scatter_(1, target, correct_gradient.to(x.dtype))  # p - q
-        if weight_gradient is not None and weight_gradient.dtype == x.dtype:
-            weight_gradient.addmm_(z_gradient.T, x * is_real)
-        elif weight_gradient is not None:
-            weight_gradient += z_gradient.T @ (x * is_real)
-        return loss, (z_gradient @ weight) * is_real if x_needed else None
-
-
-class LinearLabelSmoothedCrossEntropy(nn.Module):
-    """`linear_label_smoothed_cross_entropy` as a module, of which ``chunk_loss`` can be compiled."""
-
-    def __init__(self, smoothing: float, pad_id: int) -> None:
-        super().__init__()
-        self.smoothing, self.pad_id, self.chunk_loss = smoothing, pad_id, ChunkLoss()
-
-    def forward(self, x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-        """Compute the summed loss, a scalar."""
-        return linear_label_smoothed_cross_entropy(
-            x, weight, target, self.smoothing, pad_id=self.pad_id, chunk_loss=self.chunk_loss
-        )
+        return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real)  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -165,21 +104,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
         shares: Tensor,
         correct_mass: float,
         is_real: Tensor,
-        chunk_loss: ChunkLoss | None,
     ) -> Tensor:
-        chunk_loss, rows = chunk_loss or ChunkLoss(), _chunk_rows(len(x), x.device.type)
+        rows = _chunk_rows(len(x), x.device.type)
         x_needed, weight_needed, *_ = ctx.needs_input_grad
         x_gradient = torch.empty_like(x)
         weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
-        # Detached, because hooks of modules, such as the FLOP counter's, look for a graph that doesn't exist here.
-        x, weight, loss = x.detach(), weight.detach().to(x.dtype), shares.new_zeros(())
+        weight, loss = weight.to(x.dtype), shares.new_zeros(())
         # Reused for all chunks, because on a CPU allocating so much is slow.
         buffer = weight.new_empty(min(rows, len(x)), len(weight)) if x.device.type == "cpu" else None
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
         for part, part_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
             logits = None if buffer is None else buffer[: len(part)]
-            inputs = part, weight, correct, real, shares, correct_mass, x_needed, weight_gradient, logits
-            part_loss, of_x = chunk_loss(*inputs)
+            part_loss, of_x = _chunk_loss(
+                part, weight, correct, real, shares, correct_mass, x_needed, weight_gradient, logits
+            )
             loss = loss + part_loss  # in place, the compiled gradients would be zero with PyTorch 2.11
             if of_x is not None:
                 part_gradient.copy_(of_x)
@@ -190,7 +128,48 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x_gradient, weight_gradient = (None if g is None else g * upstream for g in ctx.saved_tensors)
-        return x_gradient, weight_gradient, None, None, None, None, None
+        return x_gradient, weight_gradient, None, None, None, None
+
+
+def _chunk_loss(
+    x: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    is_real: Tensor,
+    shares: Tensor,
+    correct_mass: float,
+    x_needed: bool,
+    weight_gradient: Tensor | None,
+    buffer: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute the summed loss of a chunk of rows, a scalar, and its gradient with respect to x if that is needed.
+
+    Args:
+        x: (rows, d_model).
+        weight: (vocab_size, d_model), of the same dtype.
+        target, is_real: (rows, 1).
+        shares, correct_mass: see `_target_distribution`.
+        x_needed: whether the gradient of x is needed.
+        weight_gradient: the gradient with respect to weight is added to it; None: it isn't needed.
+        buffer: memory for the logits, (rows, vocab_size), of the same dtype.
+    """
+    z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
+    mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, target)  # Σ q·z, (rows, 1)
+    highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
+    p = z.sub_(highest).exp_()
+    total = p.sum(1, keepdim=True)
+    loss = ((highest + total.log() - mean_logit) * is_real).sum()
+    if not x_needed and weight_gradient is None:
+        return loss, None
+    p.div_(total).sub_(shares)
+    correct_gradient = p.gather(1, target) - correct_mass
+    # Written last, so that compiled code computes everything before it in a single pass over the logits.
+    z_gradient = p.to(x.dtype).scatter_(1, target, correct_gradient.to(x.dtype))  # p - q
+    if weight_gradient is not None and weight_gradient.dtype == x.dtype:
+        weight_gradient.addmm_(z_gradient.T, x * is_real)
+    elif weight_gradient is not None:
+        weight_gradient += z_gradient.T @ (x * is_real)
+    return loss, (z_gradient @ weight) * is_real if x_needed else None
 
 
 def _chunk_rows(n: int, device: str) -> int:

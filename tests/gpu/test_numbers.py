@@ -69,7 +69,7 @@ def test_attention(backend: str, mask: str, dtype: torch.dtype, name: DeviceName
 
 
 def one_batch(data: PreparedData) -> Batch:
-    return next(Batches(*data.tokens("train"), 300, 1, pad_to_multiple_of=8))
+    return next(Batches(*data.tokens("train"), 300, 1))
 
 
 def gradient(loss: ModelWithLoss) -> Tensor:

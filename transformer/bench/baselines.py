@@ -155,13 +155,11 @@ class TorchTransformer(Transformer):
 class ModelWithCrossEntropy(ModelWithLoss):
     """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
 
-    compile = nn.Module.compile  # as a whole: torch.compile skips a layer of torch.nn that is compiled by itself
-
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss summed over a batch, a scalar."""
         logits = self.model(source, decoder_input).flatten(0, 1)
         return F.cross_entropy(
-            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.criterion.smoothing, reduction="sum"
+            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing, reduction="sum"
         )
 
 

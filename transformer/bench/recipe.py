@@ -3,7 +3,6 @@
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -83,7 +82,7 @@ def measure(
             "batch_tokens": smaller.training.batch_tokens,
             "data": "prepared" if is_prepared else "random",
             "compiled": compiled,
-            **step_statistics(model, smaller, folder, steps, options.device),
+            **step_statistics(model, smaller, folder, steps),
         }
         tokens = record["target_tokens"]
         train = partial(_training_step, smaller, folder, options, compiled, tokens)
@@ -111,14 +110,13 @@ def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> i
     return int(max(1, min(recipe.training.batch_tokens, flops / (6 * parameters))))
 
 
-def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int, device: Device) -> dict[str, float]:
+def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> dict[str, float]:
     """Return the tokens, the FLOPs and the loading time of one step, each as the mean over the first steps.
 
     Args:
         model: the recipe's, on the device "meta".
         folder: the prepared data.
         steps: how many.
-        device: the device of the training, which decides how much is padded.
     """
     config = recipe.training
     parts = config.gradient_accumulation_steps
@@ -128,7 +126,6 @@ def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int
         config.batch_tokens // parts,
         config.seed,
         gradient_accumulation_steps=parts,
-        pad_to_multiple_of=math.gcd(device.pad_to_multiple_of, recipe.model.max_length),
     )
     seconds, loaded = timed(Device(torch.device("cpu")), lambda: list(islice(batches, steps * parts)))
     padded = [batch.source.numel() + batch.labels.numel() for batch in loaded]

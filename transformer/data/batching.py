@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +15,11 @@ from transformer.errors import UserError
 
 Ids = NDArray[np.uint16] | NDArray[np.int32]
 Indices = NDArray[np.int64]
-Length = TypeVar("Length", int, NDArray[np.int64])
 
 MAX_PADDED_RATIO = 1.5
 """Each side of a batch, padded to its longest sentence, has at most this many times ``batch_tokens`` positions.
 
-A batch of a single pair may have more, and so may one whose length is rounded up to a multiple, as on a CUDA GPU.
+A batch of a single pair may have more.
 """
 TARGET_BUCKET_WIDTH = 4
 """How many consecutive target lengths share a bucket in `serpentine_order`."""
@@ -151,41 +150,31 @@ def pad(sequences: Sequence[Sequence[int] | Ids]) -> Tensor:
     return torch.from_numpy(out)
 
 
-def collate(
-    sources: Sequences, targets: Sequences, indices: Sequence[int] | Indices, pad_to_multiple_of: int = 1
-) -> Batch:
+def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | Indices) -> Batch:
     """Build a batch from the pairs at ``indices``; the decoder input is the labels shifted right by one (§3.1).
 
-    Each side is padded to the length of its longest sentence, rounded up to a multiple of ``pad_to_multiple_of``.
+    Each side is padded to the length of its longest sentence.
     """
     indices = np.asarray(indices, dtype=np.int64)
     rows = np.arange(len(indices))
-    source, source_lengths = _gather(sources, indices, pad_to_multiple_of)
+    source, source_lengths = _gather(sources, indices)
     source[rows, source_lengths] = EOS
-    labels, target_lengths = _gather(targets, indices, pad_to_multiple_of)
+    labels, target_lengths = _gather(targets, indices)
     decoder_input = np.full_like(labels, BOS)
     decoder_input[:, 1:] = labels[:, :-1]  # before eos is added
     labels[rows, target_lengths] = EOS
     return Batch(torch.from_numpy(source), torch.from_numpy(decoder_input), torch.from_numpy(labels))
 
 
-def _gather(sequences: Sequences, indices: Indices, multiple: int) -> tuple[Indices, Indices]:
-    """Padded rows, with space for eos in each, and their lengths; both int64.
-
-    The rows are (len(indices), width); width is the smallest multiple of ``multiple`` that is at least longest + 1.
-    """
+def _gather(sequences: Sequences, indices: Indices) -> tuple[Indices, Indices]:
+    """Padded rows, with space for eos in each, (len(indices), longest + 1), and their lengths; both int64."""
     starts = np.where(indices == 0, 0, sequences.ends[indices - 1])
     lengths = sequences.ends[indices] - starts
-    columns = np.arange(round_up(int(lengths.max()) + 1, multiple))
+    columns = np.arange(lengths.max() + 1)
     real = columns < lengths[:, None]  # (rows, width)
     out = np.full(real.shape, PAD, dtype=np.int64)
     out[real] = sequences.ids[(starts[:, None] + columns)[real]]
     return out, lengths
-
-
-def round_up(length: Length, multiple: int) -> Length:
-    """Round a length, or each length of an array, up to a multiple."""
-    return -(-length // multiple) * multiple
 
 
 def serpentine_order(source_lengths: Indices, target_lengths: Indices, shift: int = 0) -> Indices:
@@ -294,8 +283,6 @@ class Batches(Iterator[Batch]):
     pairs: Indices | None = None
     """Indices of the pairs left in the current epoch, after resuming with a different number of batches per step; None:
     all pairs. Later epochs always use all pairs."""
-    pad_to_multiple_of: int = 1
-    """The lengths of all batches are multiples of this."""
     plan: list[Indices] = field(init=False, repr=False)
     """Indices of the pairs in each of this rank's batches in the current epoch."""
 
@@ -319,14 +306,13 @@ class Batches(Iterator[Batch]):
 
     def collate(self, pairs: Indices) -> Batch:
         """Build the batch of the pairs with these indices."""
-        return collate(self.sources, self.targets, pairs, self.pad_to_multiple_of)
+        return collate(self.sources, self.targets, pairs)
 
     def largest(self) -> Batch:
         """Return a batch of arbitrary tokens that is at least as large as the largest in any epoch, on both sides."""
         lengths = np.sort(np.maximum(self.sources.lengths(), self.targets.lengths()) + 1)
         n_not_longer = np.arange(1, len(lengths) + 1)  # for each length, how many pairs are not longer
         rows = np.minimum(n_not_longer, np.maximum(1, MAX_PADDED_RATIO * self.batch_tokens // lengths)).astype(int)
-        widths = round_up(lengths, self.pad_to_multiple_of)
-        i = int(np.argmax(rows * widths))
-        ids = torch.full((int(rows[i]), int(widths[i])), EOS)
+        i = int(np.argmax(rows * lengths))
+        ids = torch.full((int(rows[i]), int(lengths[i])), EOS)
         return Batch(ids, ids, ids)

@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
+import torch
 from torch import nn
 from torch.fx.experimental import _config as shapes
 
@@ -33,6 +34,8 @@ def compile_or_explain(module: nn.Module, gradient_norm: Callable[[], float], co
     # By default, sizes that are equal in the first batch, such as the lengths of source and target, have to stay equal;
     # the first batch in which they differ would be compiled again.
     shapes.use_duck_shape = False
+    torch._dynamo.config.specialize_float = True  # such as √d_model: otherwise, everything is traced twice
+    torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
     module.compile(dynamic=True)
     try:
         with warnings.catch_warnings():

@@ -8,6 +8,7 @@ from itertools import accumulate
 import torch
 
 from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.batching import MAX_PADDED_RATIO
 from transformer.device import Device, available_bytes, readable_bytes
 from transformer.errors import UserError
 from transformer.loss import CHUNK_ROWS, CHUNKS
@@ -29,8 +30,8 @@ class BatchShape:
 
 
 def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
-    """Return the size of a process's batch if all sentences have `TYPICAL_LENGTH` and there is no padding."""
-    tokens = training.batch_tokens // (world_size * training.gradient_accumulation_steps)
+    """Return the size of a process's largest batches, padding included, if all sentences have `TYPICAL_LENGTH`."""
+    tokens = int(MAX_PADDED_RATIO * training.batch_tokens) // (world_size * training.gradient_accumulation_steps)
     return BatchShape(max(1, tokens // TYPICAL_LENGTH), TYPICAL_LENGTH, TYPICAL_LENGTH)
 
 

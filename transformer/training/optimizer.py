@@ -32,36 +32,56 @@ class Muon(torch.optim.Optimizer):
         groups: parameter groups of weight matrices.
         momentum: how much of the momentum is kept in each step.
         dtype: of the matrix products that make the momentum orthogonal.
+        stacked: compute with all weights of one shape at once. Otherwise a GPU would wait for the host, which starts
+            every small operation by itself; on a CPU it would be slower.
     """
 
     found_inf: Tensor | None = None
 
     def __init__(
-        self, groups: list[dict[str, Any]], momentum: float = 0.95, dtype: torch.dtype = torch.float32
+        self,
+        groups: list[dict[str, Any]],
+        momentum: float = 0.95,
+        dtype: torch.dtype = torch.float32,
+        stacked: bool = False,
     ) -> None:
         super().__init__(groups, {"lr": 0.0, "momentum": momentum, "parts": 1, "dtype": dtype})
+        self.stacked = stacked
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take a step, unless ``found_inf`` forbids it."""
         for group in self.param_groups:
+            stacks: dict[object, list[Tensor]] = {}
             for weight in group["params"]:
-                if weight.grad is None:
-                    continue
-                state = self.state[weight]
-                if not state:
-                    state["momentum_buffer"] = torch.zeros_like(weight)
-                momentum, gradient = state["momentum_buffer"], weight.grad
-                skip = None if self.found_inf is None else self.found_inf > 0
-                if skip is not None:
-                    gradient = torch.where(skip, momentum, gradient)  # which leaves the momentum as it is
-                momentum.lerp_(gradient, 1 - group["momentum"])
-                ahead = gradient.lerp(momentum, group["momentum"])  # Nesterov's form of momentum
-                direction = orthogonalize(ahead.unflatten(0, (group["parts"], -1)).to(group["dtype"]))
-                if skip is not None:
-                    direction.masked_fill_(skip, 0)
-                size = 0.2 * math.sqrt(max(direction.shape[1:]))
-                weight.sub_(direction.flatten(0, 1), alpha=size * group["lr"])
+                if weight.grad is not None:
+                    stacks.setdefault(weight.shape if self.stacked else weight, []).append(weight)
+            for weights in stacks.values():
+                self._step(weights, group)
+
+    def _step(self, weights: list[Tensor], group: Mapping[str, Any]) -> None:
+        """Take a step for weights of equal shapes."""
+        skip = None if self.found_inf is None else self.found_inf > 0
+        ahead = torch.stack([self._update_momentum(weight, group["momentum"], skip) for weight in weights])
+        matrices = ahead.unflatten(1, (group["parts"], -1)).flatten(0, 1)
+        directions = orthogonalize(matrices.to(group["dtype"]))
+        if skip is not None:
+            directions.masked_fill_(skip, 0)
+        size = 0.2 * math.sqrt(max(directions.shape[1:]))
+        for weight, direction in zip(weights, directions.view_as(ahead), strict=True):
+            weight.sub_(direction, alpha=size * group["lr"])
+
+    def _update_momentum(self, weight: Tensor, momentum: float, skip: Tensor | None) -> Tensor:
+        """Update the momentum of a weight; return Nesterov's form of it, which looks a step ahead."""
+        state, gradient = self.state[weight], weight.grad
+        assert gradient is not None
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(weight)
+        mean: Tensor = state["momentum_buffer"]
+        if skip is not None:
+            gradient = torch.where(skip, mean, gradient)  # which leaves the momentum as it is
+        mean.lerp_(gradient, 1 - momentum)
+        return gradient.lerp(mean, momentum)
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
@@ -98,7 +118,8 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
     }
     if muon:
         has_bf16 = device.autocast_dtype == torch.bfloat16
-        optimizers["muon"] = Muon(muon, dtype=torch.bfloat16 if has_bf16 else torch.float32)
+        dtype = torch.bfloat16 if has_bf16 else torch.float32
+        optimizers["muon"] = Muon(muon, dtype=dtype, stacked=device.type == "cuda")
     return optimizers
 
 

@@ -34,7 +34,7 @@ from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.files import InvalidFileError
 from transformer.layers import CheckpointedLayer
-from transformer.loss import LinearLabelSmoothedCrossEntropy
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.compilation import compile_or_explain
@@ -175,8 +175,6 @@ class Trainer:
             self.progress.epoch,
             self.progress.epoch_batches,
             pairs,
-            # A divisor of max_length, so that padding never makes a sentence too long for the model.
-            math.gcd(self.device.pad_to_multiple_of, self.model.config.max_length),
         )
 
     @property
@@ -508,23 +506,14 @@ class ModelWithLoss(nn.Module):
 
     def __init__(self, model: Transformer, label_smoothing: float) -> None:
         super().__init__()
-        self.model, self.criterion = model, LinearLabelSmoothedCrossEntropy(label_smoothing, PAD)
+        self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss of a `Batch`, summed over its target tokens without padding: a scalar, in nats."""
         memory, memory_mask = self.model.encode(source)
         states = self.model.decode(decoder_input, memory, memory_mask).flatten(0, 1)
-        loss: Tensor = self.criterion(states, self.model.unembedding.weight, labels.flatten())
-        return loss
-
-    def compile(self, *args: Any, **options: Any) -> None:
-        """Compile each layer, and the loss of a chunk, by itself; the arguments are those of ``torch.compile``.
-
-        All encoder layers share their compiled code, and so do all decoder layers and all chunks. The whole model would
-        be a single graph many times as large, which takes long to compile.
-        """
-        for part in (*self.model.encoder, *self.model.decoder, self.criterion.chunk_loss):
-            part.compile(*args, **options)
+        weight = self.model.unembedding.weight
+        return linear_label_smoothed_cross_entropy(states, weight, labels.flatten(), self.label_smoothing, pad_id=PAD)
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:

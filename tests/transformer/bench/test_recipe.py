@@ -1,7 +1,6 @@
 """The training speed of recipes: what is counted and calculated is right, and failures are reported."""
 
 import gc
-import itertools
 import json
 import time
 import weakref
@@ -22,7 +21,7 @@ from transformer.bench.runner import BenchmarkOptions
 from transformer.cli import main
 from transformer.config import ModelConfig, Norm, TrainingConfig
 from transformer.data import batching
-from transformer.data.batching import Batch, Batches
+from transformer.data.batching import Batch
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.data.synthetic import random_data
 from transformer.data.tokenizer import PAD
@@ -137,19 +136,13 @@ def test_the_hours_are_those_of_the_recipes_batches() -> None:
 def test_step_statistics_count_what_the_trainer_will_do(data: Path) -> None:
     recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
     with torch.device("meta"):
-        counts = step_statistics(Transformer(SHAPE), recipe, data, 3, QUICK.device)
-        on_a_gpu = step_statistics(Transformer(SHAPE), recipe, data, 3, Device(torch.device("cuda")))
+        counts = step_statistics(Transformer(SHAPE), recipe, data, 3)
     trainer = trainer_of(recipe, data)
     batches = [next(trainer.batches) for _ in range(6)]
     assert counts["target_tokens"] * 3 == sum(int((batch.labels != PAD).sum()) for batch in batches)
     assert counts["source_tokens"] * 3 == sum(int((batch.source != PAD).sum()) for batch in batches)
     assert counts["padded_tokens"] * 3 == sum(batch.source.numel() + batch.labels.numel() for batch in batches)
     assert 250 < counts["target_tokens"] <= 300
-    parts = {"gradient_accumulation_steps": 2, "pad_to_multiple_of": 8}
-    padded = Batches(*PreparedData(data).tokens("train"), 150, recipe.training.seed, **parts)
-    positions = [batch.source.numel() + batch.labels.numel() for batch in itertools.islice(padded, 6)]
-    assert on_a_gpu["padded_tokens"] * 3 == sum(positions) > counts["padded_tokens"] * 3
-    assert on_a_gpu["flops"] > counts["flops"]
     with count_flops(trainer.model) as counter:
         for batch in batches:
             batch_loss(trainer.model, batch, 0.1).backward()
@@ -166,7 +159,7 @@ def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch, data: Path) ->
     monkeypatch.setattr(batching, "collate", slow)
     with torch.device("meta"):
         model = Transformer(SHAPE)
-    assert step_statistics(model, TINY, data, 2, QUICK.device)["loading_seconds"] >= 0.2
+    assert step_statistics(model, TINY, data, 2)["loading_seconds"] >= 0.2
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -365,20 +365,11 @@ def test_no_seed_is_no_shuffling(pairs: Pairs) -> None:
     assert (np.diff(pairs[1].lengths()[first]) >= -6).all()
 
 
-@given(LENGTHS, st.integers(1, 9))
-def test_padding_to_a_multiple_only_adds_padding(lengths: list[tuple[int, int]], multiple: int) -> None:
-    pairs, rows = both(lengths), range(len(lengths))
-    for narrow, wide in zip(astuple(collate(*pairs, rows)), astuple(collate(*pairs, rows, multiple)), strict=True):
-        width = narrow.shape[1]
-        assert wide.shape[1] % multiple == 0 and 0 <= wide.shape[1] - width < multiple
-        assert (wide[:, :width] == narrow).all() and (wide[:, width:] == PAD).all()
-
-
-@given(LENGTHS, st.integers(1, 60), st.sampled_from([1, 8]), st.integers(0, 3))
+@given(LENGTHS, st.integers(1, 60), st.integers(0, 3))
 def test_no_batch_of_any_epoch_is_larger_than_the_largest(
-    lengths: list[tuple[int, int]], budget: int, multiple: int, epoch: int
+    lengths: list[tuple[int, int]], budget: int, epoch: int
 ) -> None:
-    batches = Batches(*both(lengths), budget, 1, epoch=epoch, pad_to_multiple_of=multiple)
+    batches = Batches(*both(lengths), budget, 1, epoch=epoch)
     largest = batches.largest()
     assert largest.n_tokens == largest.source.numel() == largest.labels.numel(), "no padding"
     for batch in itertools.islice(batches, len(batches.plan)):

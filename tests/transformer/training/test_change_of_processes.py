@@ -40,8 +40,8 @@ def only_data() -> object:
     """
     collate = batching.collate
 
-    def remembering(sources: Sequences, targets: Sequences, pairs: Indices, pad_to_multiple_of: int) -> Batch:
-        batch = collate(sources, targets, pairs, pad_to_multiple_of)
+    def remembering(sources: Sequences, targets: Sequences, pairs: Indices) -> Batch:
+        batch = collate(sources, targets, pairs)
         object.__setattr__(batch, "pairs", pairs)
         return batch
 
