@@ -285,13 +285,6 @@ SourceCode(collate)
 # `_gather` copies the sentences into an array of padding that has at least one free column at the end. The decoder's input is `<bos>` followed by all columns but the last, and only then `<eos>` is written into the labels. Everything happens in NumPy, for all rows at once, because a loop over
 # sentences would be too slow for millions of them.
 #
-# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8: the GPU multiplies blocks of such sizes, and `torch.compile`, which turns the model into faster code, would otherwise have to compile it a second time ([Making it fast on a GPU](16_gpu_performance.ipynb) explains both). On a CPU, nothing is
-# added. The extra columns don't change the loss, because padding is masked and not counted. (`sources` and `targets` are 6,000 training pairs of the pocket corpus, as token ids.)
-
-# %%
-collate(sources, targets, range(20), pad_to_multiple_of=8).labels.shape
-
-# %% [markdown]
 # ## What the loss of a batch means
 #
 # What do the predictions for a sentence add up to? We ask a trained model. `pocket-small`, a translator that comes with the course, was trained on pairs from the pocket corpus. We give it a pair, and look up the probability that it assigns to the correct token at each position:
@@ -842,7 +835,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **3. You change `pad_to_multiple_of` from 1 to 8. What happens to the loss of a batch?**
+# **3. You add a few columns of padding to a batch, on both sides. What happens to its loss?**
 #
 # <details><summary>A. It falls, because padding is easy to predict</summary>
 #

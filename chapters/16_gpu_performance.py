@@ -944,7 +944,7 @@ assert 5 < errors[1] / errors[0] < 12
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak, the most memory that a step needs at any moment, on one GPU. Here it is for the base model and the paper's batch, and for two ways to save memory that are explained below:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak, the most memory that a step needs at any moment, on one GPU. A batch may have up to 1.5 times as many positions as target tokens, because of padding and because sources may be longer; the prediction is for such a batch. Here it is for the base model and the paper's batch size, and for two ways to save memory that are explained below:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -980,7 +980,7 @@ with style.in_style():
     for y, end in enumerate(left):
         axes.text(end + 0.1, y, f"{end:.1f}", va="center")
     axes.invert_yaxis()
-    axes.set_xlim(0, 13)
+    axes.set_xlim(0, 18.5)
     axes.set_title("Peak memory of a training step (GB)", loc="left")
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.3, -0.12), ncols=3, fontsize=10
@@ -988,8 +988,8 @@ with style.in_style():
 Picture(
     figure,
     alt=(
-        "Stacked bars of the peak memory of a training step: 11.1 GB in float32, 8.4 in "
-        "bfloat16, and 3.1 with checkpointing or four smaller batches. Weights and "
+        "Stacked bars of the peak memory of a training step: 16.3 GB in float32, 11.2 in "
+        "bfloat16, 3.2 with checkpointing and 3.8 with four smaller batches. Weights and "
         "Adam's averages are 0.8 GB of each bar; most of the long bars are activations."
     ),
     caption=(
@@ -1001,14 +1001,14 @@ Picture(
 # %% tags=["remove-cell"]
 b = list(budgets.values())
 assert 0.95e9 < b[0].weights + b[0].gradients + b[0].optimizer < 1.05e9
-assert [f"{x.total / 1e9:.1f}" for x in b] == ["11.1", "8.4", "3.1", "3.1"]
+assert [f"{x.total / 1e9:.1f}" for x in b] == ["16.3", "11.2", "3.2", "3.8"]
 assert np.allclose(left, [x.total / 1e9 for x in b])
 assert all(0.75e9 < x.weights + x.optimizer < 0.85e9 for x in b)
 assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (Don't rely on the estimate for a GPU yet: on an H100, the second bar's training needed more memory. [Its log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/first-run.md) has the numbers.)
+# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (On an H200, the training of the second bar, compiled, needed up to 11.0 GB in a hundred steps.)
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
@@ -1195,11 +1195,15 @@ else:
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. On the H100, the paper's base model was only measured without compiling, where it is far from the peak: the [results page](../book/results.md) says more. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, compiling made this model's steps slower. On the H200, it makes those of the paper's base model 1.6 times as fast, and twice as fast as those of `torch.nn.Transformer`, compiled as well (the [results page](../book/results.md) has its numbers). That is 30% of the measured peak. The other operations of a step take more time than its matrix products. The [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md) lists them. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
     eager, compiled = (float(row[3].replace(",", "")) for row in rows[:2])
+    on_a_gpu = [row for row in rows if row[0] == "NVIDIA H200"]
+    if on_a_gpu:
+        speeds = [float(row[3].replace(",", "")) for row in on_a_gpu[:2]]
+        assert round(speeds[1] / speeds[0], 1) == 1.6 and on_a_gpu[1][4] == "30%"
     assert compiled < eager and rows[0][2] == "no" and rows[1][2] == "yes"
     times = json.loads((results / "gpu" / "attention.json").read_text("utf-8"))
     times = {
@@ -1328,7 +1332,9 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens. Tensor cores multiply blocks of such sizes. And if the first lengths are multiples of 8, PyTorch compiles faster code, which works only for such lengths, and has to compile again for any other. It also assumes that lengths which are equal in the first batch, such as those of source and target, stay equal; the package turns that off. Finally, it compiles each kind of layer once, instead of the whole model with its twelve layers, because compiling takes time as well.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). PyTorch also assumes that lengths which are equal in the first batch, such as those of source and target, stay equal; the package turns that off. And a fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask, and then compiles again, because the code depends on whether it did. So `fused_attention` allocates the mask with a few more columns. Before, we rounded the lengths of all batches up to multiples of 8. It worked, but uncompiled training took 9% more time on an H200, and batches of short sentences became almost twice as large.
+#
+# **Many small compiled parts.** Compiling takes a minute or more, and all encoder layers have the same code. So it is tempting to compile a single layer and to call it six times. But each call of compiled code costs the CPU time, for checks and for bookkeeping. On the H200, the kernels of such a step took 43 ms, and the step 55 ms, because the CPU couldn't launch them fast enough. Compiled as a whole, the base model's step takes little more time than its kernels.
 #
 # **Trusting the compiler.** Our first compiled training on a GPU ran without an error, at full speed, and learned nothing: with that version of PyTorch, one addition in place made all compiled gradients zero. Uncompiled, the same code was right. So before a long training, compare a compiled gradient with an uncompiled one, and look at the first rows of the log: in a hundred steps the loss should fall.
 #

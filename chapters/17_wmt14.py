@@ -274,17 +274,20 @@ assert 5.7 < big_training.steps * big_training.batch_tokens / published[1][1] < 
 for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
-measured = Path("../book/results/gpu/base-eager.json")
-if measured.exists():  # not in Colab
+for name, share in (("base-eager", 14), ("base-compiled", 22)):
+    measured = Path(f"../book/results/gpu/{name}.json")
+    if not measured.exists():  # in Colab
+        continue
     (bench,) = json.loads(measured.read_text("utf-8"))["results"]["recipes"]
     ours = statistics.median(bench["implementations"][0]["speeds"])
     real_tokens = bench["target_tokens"] + bench["source_tokens"]
     work = ours * bench["flops"] / bench["target_tokens"]
     work *= real_tokens / bench["padded_tokens"]
-    assert round(100 * work / (GPUS["H100"].teraflops * 1e12)) == 11
+    # An H200 computes as fast as an H100; its memory is faster.
+    assert round(100 * work / (GPUS["H100"].teraflops * 1e12)) == share
 
 # %% [markdown]
-# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak. That value counts padding as work, so first reduce it by the percentage in the row *padding*. On an H100, this gave 11% for steps that weren't compiled ([results](../book/results.md), section *On a GPU*).
+# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak. That value counts padding as work, so first reduce it by the percentage in the row *padding*. On an H200, this gave 22%, and 14% for steps that weren't compiled ([results](../book/results.md), section *On a GPU*).
 #
 # Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb (in the code, `flop`, which the folded code of the first figure defines). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
@@ -355,11 +358,11 @@ print(tabulate(rows, ["setting", "base, GB", "big, GB"], floatfmt=".1f"))
 # %% tags=["remove-cell"]
 for column, size in ((1, 8), (2, 16)):
     assert rows[0][column] > size
-    assert 1.2 * rows[1][column] + 0.5 < size
-assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
+    assert 1.05 * rows[1][column] + 0.5 < size
+assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add a fifth to these numbers for padding and for gaps between tensors in memory, and half a gigabyte for CUDA itself. On a CPU, the budget is within 10% of the measured memory; on a GPU we haven't measured it yet.
+# Padding is included. Add a twentieth for gaps between tensors in memory, and half a gigabyte for CUDA itself. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in a hundred steps.
 #
 # | you have | what to do |
 # |---|---|

@@ -119,7 +119,8 @@ def estimate_memory(
 
     embedding = 4 * vocab_size * d_model  # a gradient of the embedding matrix
     chunk = min(target, target // CHUNKS + 1 if is_gpu else CHUNK_ROWS) * vocab_size  # logits
-    loss = 2 * target * d_model * element_size + embedding + (12 if is_mixed else 4) * chunk
+    # Logits in float32, and in mixed precision also in 16 bits, of which a CPU keeps more copies.
+    loss = 2 * target * d_model * element_size + embedding + (4 if not is_mixed else 6 if is_gpu else 12) * chunk
     backward = 2 * target * d_ff * element_size + embedding  # through the last feed-forward
 
     activations = (source + target) * d_model * (4 + (mask_size if model.dropout else 0))  # embeddings, with dropout
@@ -131,7 +132,7 @@ def estimate_memory(
     matrices = n_layers * (3 * 4 * d_model**2 + 2 * 2 * d_model * d_ff)  # of all attentions and feed-forwards
     if is_mixed:  # copies of the weights in the lower precision
         activations += 2 * matrices
-        loss += 2 * vocab_size * d_model
+        loss += 2 * 2 * vocab_size * d_model  # of the output layer's, and its gradient from one chunk
 
     parameters = 4 * model.n_parameters
     weights = parameters + (0 if model.positions == "learned" else 4 * model.max_length * d_model)
