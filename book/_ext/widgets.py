@@ -28,8 +28,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
-            "My neighbour has a dog that can open doors.",
-            "Would you like to have dinner with us tonight?",
+            "How do I get to the museum from here?",
+            "Mum says dinner will be ready in twenty minutes.",
             "Attention is all you need.",
             "where is the train station",
         ],
@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["de", "en"],
         "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
-            "Ich freue mich, weil die Sonne scheint.",
+            "Möchtest du heute Abend mit uns essen?",
             "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
             "Wo ist der Bahnhof?",
             "Ich liebe dich.",
