@@ -66,7 +66,10 @@ def test_a_pretrained_model_is_whole_and_small(name: str) -> None:
     }  # fmt: skip
 
 
-CONTINUED = {f"training.{name}" for name in ("steps", "warmup_steps", "learning_rate_factor", "average_steps", "seed")}
+CONTINUED = {
+    f"training.{name}"
+    for name in ("steps", "batch_tokens", "warmup_steps", "learning_rate_factor", "average_steps", "seed")
+}
 """Settings that may differ from the recipe's in a model whose training was continued."""
 
 
