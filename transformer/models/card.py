@@ -177,12 +177,14 @@ def _training_procedure(
     columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
     columns |= {"threads": "threads", "versions": "versions"}
     rows = [[session[key] for key in columns.values()] for session in sessions]
+    minutes = round(metrics["minutes"])
+    duration = "1 minute" if minutes == 1 else f"{minutes:.0f} minutes"
     averaged = f" The weights are the average of {n_averaged} checkpoints." if n_averaged else ""
     return "\n\n".join(
         [
             "```\n" + "\n".join(commands) + "\n```",
             tabulate(rows, list(columns), "github"),
-            f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {metrics['minutes']:.0f} minutes. "
+            f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {duration}. "
             f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{averaged}",
         ]
     )
