@@ -1008,7 +1008,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (On an H200, the training of the second bar, compiled, needed up to 11.0 GB in a hundred steps.)
+# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (On an H200, the training of the second bar, compiled, needed up to 11.0 GB in 85 steps.)
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
@@ -1195,7 +1195,7 @@ else:
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. On the H200, it makes those of the paper's base model 1.6 times as fast, and twice as fast as those of `torch.nn.Transformer`, compiled as well (the [results page](../book/results.md) has its numbers). That is 30% of the measured peak. The other operations of a step take more time than its matrix products. The [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md) lists them. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, compiling made this model's steps slower. On the H200, it makes those of the paper's base model 1.6 times as fast, and about twice as fast as those of `torch.nn.Transformer`, compiled as well (the [results page](../book/results.md) has its numbers). That is 30% of the measured peak. The other operations of a step take more time than its matrix products. The [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md) lists them. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:

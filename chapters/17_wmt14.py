@@ -362,7 +362,7 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Padding is included. Add a twentieth for gaps between tensors in memory, and half a gigabyte for CUDA itself. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in a hundred steps.
+# Padding is included. Add a twentieth for gaps between tensors in memory, and half a gigabyte for CUDA itself. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in 85 steps.
 #
 # | you have | what to do |
 # |---|---|

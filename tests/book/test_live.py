@@ -321,7 +321,7 @@ def test_what_the_page_says_of_its_examples():
     assert expected(first)[0][0] == "Wie komme ich von hier zum Museum?"
     assert expected(first, beam=1)[0][0] == "Wie komme ich vom Museum von hier zum Museum?"
     assert expected(second)[0][0] == "Mama sagt, das Abendessen sei in zwanzig Minuten fertig."
-    assert expected(second, alpha=2)[0][0] == ("Mama sagt, dass das Abendessen in zwanzig Minuten fertig sein wird.")
+    assert expected(second, alpha=2)[0][0] == "Mama sagt, dass das Abendessen in zwanzig Minuten fertig sein wird."
     translator = quantized(load_model(MODEL, "cpu"))
     unchanged = {first: 0, last: 0}
     for layer in ("encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"):

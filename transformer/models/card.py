@@ -178,7 +178,7 @@ def _training_procedure(
     columns |= {"threads": "threads", "versions": "versions"}
     rows = [[session[key] for key in columns.values()] for session in sessions]
     minutes = round(metrics["minutes"])
-    duration = "1 minute" if minutes == 1 else f"{minutes:.0f} minutes"
+    duration = "1 minute" if minutes == 1 else f"{minutes} minutes"
     averaged = f" The weights are the average of {n_averaged} checkpoints." if n_averaged else ""
     return "\n\n".join(
         [

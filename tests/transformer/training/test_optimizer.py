@@ -10,6 +10,7 @@ from transformer.config import ModelConfig, OptimizerName
 from transformer.device import choose_device
 from transformer.model import Transformer
 from transformer.training.optimizer import (
+    Muon,
     build_optimizers,
     load_optimizer_state,
     optimizer_state,
@@ -67,6 +68,36 @@ def test_muon_is_pytorchs_on_each_of_the_stacked_matrices() -> None:
         step, expected = part - old, other.detach() - old
         assert (step - expected).norm() < 0.02 * expected.norm(), "theirs is in bfloat16"
         assert step.square().mean().sqrt() == pytest.approx(2 * 0.2 * 0.1, rel=0.3)  # the size that Adam's steps have
+
+
+@pytest.mark.parametrize("gradient_norm", [None, 1.0, math.nan])
+def test_stacked_matrices_take_the_same_steps(gradient_norm: float | None) -> None:
+    """As on a GPU, where the weights of each shape are updated at once; one weight has no gradient."""
+    single, stacked = model_with_gradients(), model_with_gradients()
+    stacked.load_state_dict(single.state_dict())
+    for one, other in zip(single.parameters(), stacked.parameters(), strict=True):
+        other.grad = None if one.grad is None else one.grad.clone()
+    single.encoder[0].feed_forward.inner.weight.grad = None
+    stacked.encoder[0].feed_forward.inner.weight.grad = None
+    before = [p.detach().clone() for p in single.parameters()]
+    states = []
+    for model, is_stacked in ((single, False), (stacked, True)):
+        muon = build_optimizers(model, "muon", CPU)["muon"]
+        assert isinstance(muon, Muon) and not muon.stacked
+        muon.stacked = is_stacked
+        for group in muon.param_groups:
+            group["lr"] = 0.1
+        for _ in range(2):
+            if gradient_norm is None:
+                muon.step()
+            else:
+                step_if_finite({"muon": muon}, torch.tensor(gradient_norm))
+        states.append(optimizer_state({"muon": muon}))
+    for one, other in zip(single.parameters(), stacked.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    assert all(map(torch.equal, before, single.parameters())) == (gradient_norm is math.nan)
 
 
 def test_orthogonalised_matrices_have_singular_values_close_to_one() -> None:
