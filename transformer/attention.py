@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention (§3.2).
 
-Scaled dot-product attention comes in two forms with equal results. ``attention`` is explicit: scores, mask, softmax,
-weighted sum. ``fused_attention`` is a single call to PyTorch that never stores the weights; by default the model uses
-this one.
+Scaled dot-product attention has two implementations with equal results. ``attention`` is explicit: scores, mask,
+softmax, weighted sum. ``fused_attention`` is a single call to PyTorch that never stores the weights; by default the
+model uses this one.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformer.masks import causal_mask
 from transformer.positions import rotate
 
-AttentionForm = Literal["fused", "explicit"]
+AttentionImplementation = Literal["fused", "explicit"]
 
 
 def attention(
@@ -167,7 +167,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         dropout: dropout probability for the attention weights, in training.
-        form: the form of attention to use.
+        implementation: which implementation of attention to use.
         rotation: the table of `positions.rotary_table`, for self-attention with rotary positions; None: no rotation.
 
     Raises:
@@ -181,21 +181,21 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         dropout: float = 0.0,
-        form: AttentionForm = "fused",
+        implementation: AttentionImplementation = "fused",
         rotation: Tensor | None = None,
     ) -> None:
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"d_model must be a multiple of n_heads; got d_model={d_model}, n_heads={n_heads}")
-        self.d_model, self.n_heads, self.dropout, self.form = d_model, n_heads, dropout, form
+        self.d_model, self.n_heads, self.dropout, self.implementation = d_model, n_heads, dropout, implementation
         self.query_key_value = nn.Linear(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
         self.register_buffer("rotation", rotation, persistent=False)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-        """Run the configured form of attention on queries, keys and values that are split into heads."""
+        """Run the configured implementation of attention on queries, keys and values that are split into heads."""
         dropout = self.dropout if self.training else 0.0
-        if self.form == "fused":
+        if self.implementation == "fused":
             return fused_attention(query, key, value, mask, dropout, is_causal)
         if is_causal:
             mask = causal_mask(query.size(-2), query.device)

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from transformer.attention import AttentionForm
+from transformer.attention import AttentionImplementation
 from transformer.errors import UserError
 from transformer.files import check_fields
 
@@ -52,7 +52,7 @@ class ModelConfig:
     """Which embedding matrices are shared: all (source, target and output, §3.4 of the paper), decoder, or none."""
     initialization: Initialization = "xavier"
     """How linear layers are initialised: Xavier uniform, or normal with standard deviation 0.02."""
-    attention: AttentionForm = "fused"
+    attention: AttentionImplementation = "fused"
     """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal but for rounding."""
     max_length: int = 512
     """Maximum number of tokens in a sentence, on either side, including eos."""
@@ -96,7 +96,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "positions": get_args(Positions),
     "tie_embeddings": get_args(Tying),
     "initialization": get_args(Initialization),
-    "attention": get_args(AttentionForm),
+    "attention": get_args(AttentionImplementation),
 }
 """The allowed values of each setting that is a choice."""
 

@@ -68,8 +68,8 @@ def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
 def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
     """Record the attention weights of every attention layer that runs while the context is open.
 
-    The model itself still uses its fused attention: hooks compute the weights separately, with the explicit form, from
-    the same inputs.
+    The model itself still uses its fused attention: hooks compute the weights separately, by the explicit
+    implementation, from the same inputs.
 
     Yields:
         A dictionary that each call of a layer fills, replacing its weights from an earlier call. The key is the layer's
@@ -151,23 +151,23 @@ def count_flops(model: Transformer) -> Iterator[FlopCounterMode]:
     """Count the floating-point operations of all matrix products that run while the context is open.
 
     A product of an (n, k) and a (k, m) matrix has 2nkm operations: a multiplication and an addition per term. The
-    model computes attention in its explicit form meanwhile, because fused kernels are counted on some devices only.
+    model uses the explicit attention meanwhile, because fused kernels are counted on some devices only.
 
     Yields:
         PyTorch's counter; ``get_total_flops()`` returns the count so far.
     """
     layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
-    forms = [layer.form for layer in layers]
+    implementations = [layer.implementation for layer in layers]
     # PyTorch has no formula for the in-place ``addmm_``, by which our loss adds to the output embedding's gradient.
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: _addmm_flops})
     for layer in layers:
-        layer.form = "explicit"
+        layer.implementation = "explicit"
     try:
         with counter:
             yield counter
     finally:
-        for layer, form in zip(layers, forms, strict=True):
-            layer.form = form
+        for layer, implementation in zip(layers, implementations, strict=True):
+            layer.implementation = implementation
 
 
 def _addmm_flops(added: torch.Size, left: torch.Size, right: torch.Size, *_: Any, **__: Any) -> int:

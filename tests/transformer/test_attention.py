@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer.attention import AttentionForm, KeyValueCache, MultiHeadAttention, attention, fused_attention
+from transformer.attention import AttentionImplementation, KeyValueCache, MultiHeadAttention, attention, fused_attention
 from transformer.masks import causal_mask, padding_mask, target_mask
 from transformer.positions import rotary_table
 
@@ -56,14 +56,17 @@ def test_arguments_that_exclude_each_other_are_refused() -> None:
         layer(x, x, cache=cache)
 
 
-Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-FORMS: dict[str, Form] = {"explicit": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+IMPLEMENTATIONS: dict[str, Attention] = {
+    "explicit": lambda q, k, v, m: attention(q, k, v, m)[0],
+    "fused": fused_attention,
+}
 
 
-def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
+def run(implementation: Attention, inputs: Tensor, mask: Tensor) -> list[Tensor]:
     """Return the output and the gradients of query, key and value."""
     query, key, value = (t.clone().requires_grad_() for t in inputs)
-    out = form(query, key, value, mask)
+    out = implementation(query, key, value, mask)
     (out.double() * torch.linspace(-1, 1, 8)).sum().backward()
     assert query.grad is not None and key.grad is not None and value.grad is not None
     return [out.detach(), query.grad, key.grad, value.grad]
@@ -72,7 +75,7 @@ def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_loops_einsum_explicit_and_fused_attention_are_equal(mask: Tensor) -> None:
     inputs = torch.randn(3, 3, 2, 5, 8)  # q, k, v: (batch, heads, length, d_head)
-    explicit, fused = (run_form(form, inputs, mask) for form in FORMS.values())
+    explicit, fused = (run(implementation, inputs, mask) for implementation in IMPLEMENTATIONS.values())
     for a, b in zip(explicit, fused, strict=True):
         assert a.isfinite().all() and b.isfinite().all()
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
@@ -82,39 +85,43 @@ def test_loops_einsum_explicit_and_fused_attention_are_equal(mask: Tensor) -> No
         torch.testing.assert_close(explicit[0][sentence, 1], by_loops(*inputs[:, sentence, 1], m), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS.keys())
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_bfloat16_attention_has_the_precision_of_bfloat16(mask: Tensor, form: Form) -> None:
+def test_bfloat16_attention_has_the_precision_of_bfloat16(mask: Tensor, implementation: Attention) -> None:
     """Compare with float64 on the same rounded inputs: errors of a few units in the last of 8 bits."""
     inputs = torch.randn(3, 3, 2, 5, 8).bfloat16()
-    for rounded, exact in zip(run_form(form, inputs, mask), run_form(form, inputs.double(), mask), strict=True):
+    for rounded, exact in zip(
+        run(implementation, inputs, mask), run(implementation, inputs.double(), mask), strict=True
+    ):
         assert rounded.isfinite().all()
         assert (rounded.double() - exact).abs().max() <= 4 * 2**-8 * exact.abs().max().clamp(min=1)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS.keys())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_queries_without_any_allowed_key_have_zero_output_and_gradient(form: Form, dtype: torch.dtype) -> None:
-    out, query_gradient, *others = run_form(form, torch.randn(3, 3, 2, 5, 8, dtype=dtype), MASKS["an empty row"])
+def test_queries_without_any_allowed_key_have_zero_output_and_gradient(
+    implementation: Attention, dtype: torch.dtype
+) -> None:
+    out, query_gradient, *others = run(implementation, torch.randn(3, 3, 2, 5, 8, dtype=dtype), MASKS["an empty row"])
     assert out[:, :, 1].eq(0).all() and query_gradient[:, :, 1].eq(0).all()
     assert all(gradient.isfinite().all() for gradient in others)
 
 
 def test_both_forms_apply_dropout_to_the_weights() -> None:
     query, value = torch.randn(2, 1, 1, 4, 8), torch.ones(1, 1, 4, 8)
-    for form in (
+    for implementation in (
         lambda: attention(query[0], query[1], value, dropout=0.5)[0],
         lambda: fused_attention(query[0], query[1], value, dropout=0.5),
     ):
-        sums = torch.stack([form() for _ in range(400)])
+        sums = torch.stack([implementation() for _ in range(400)])
         assert sums.std() > 0.1
         assert float(sums.mean()) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize("form", [attention, fused_attention])
-def test_masks_that_are_not_bool_are_rejected(form: Callable[..., object]) -> None:
+@pytest.mark.parametrize("implementation", [attention, fused_attention])
+def test_masks_that_are_not_bool_are_rejected(implementation: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"mask must be bool.*got torch.float32"):
-        form(*torch.randn(3, 5, 8), torch.zeros(5, 5))
+        implementation(*torch.randn(3, 5, 8), torch.zeros(5, 5))
 
 
 def test_weights_sum_to_one_or_are_zero_if_no_key_is_allowed() -> None:
@@ -123,10 +130,11 @@ def test_weights_sum_to_one_or_are_zero_if_no_key_is_allowed() -> None:
     assert out[1].eq(0).all()
 
 
-@pytest.mark.parametrize("form", ["fused", "explicit"])
+@pytest.mark.parametrize("implementation", ["fused", "explicit"])
 @pytest.mark.parametrize("cross", [False, True])
-def test_multi_head_equals_torch_with_gradients(cross: bool, form: AttentionForm) -> None:
-    ours, theirs = MultiHeadAttention(16, 4, form=form), nn.MultiheadAttention(16, 4, batch_first=True)
+def test_multi_head_equals_torch_with_gradients(cross: bool, implementation: AttentionImplementation) -> None:
+    ours = MultiHeadAttention(16, 4, implementation=implementation)
+    theirs = nn.MultiheadAttention(16, 4, batch_first=True)
     ours.query_key_value.bias.data.normal_()
     theirs.in_proj_weight.data.copy_(ours.query_key_value.weight)
     theirs.in_proj_bias.data.copy_(ours.query_key_value.bias)

@@ -130,7 +130,7 @@ def test_counted_flops_equal_the_formula(norm: Norm, precision: Precision) -> No
     with count_flops(model) as counter, choose_device("cpu", precision).autocast():
         batch_loss(model, batch, 0.1).backward()
     assert counter.get_total_flops() == flops_by_formula(config, batch)
-    assert {layer.form for layer in model.modules() if isinstance(layer, MultiHeadAttention)} == {"fused"}
+    assert {layer.implementation for layer in model.modules() if isinstance(layer, MultiHeadAttention)} == {"fused"}
 
 
 def test_flops_are_about_six_per_parameter_and_token() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transformer.config import AttentionForm, ModelConfig, Norm, Positions
+from transformer.config import AttentionImplementation, ModelConfig, Norm, Positions
 from transformer.inspection import record_attention
 from transformer.model import Transformer
 
@@ -15,7 +15,7 @@ VOCABULARY = 40
 
 
 @cache
-def model_of(norm: Norm, positions: Positions, attention: AttentionForm) -> Transformer:
+def model_of(norm: Norm, positions: Positions, attention: AttentionImplementation) -> Transformer:
     torch.manual_seed(0)
     return Transformer(
         ModelConfig(VOCABULARY, 32, 4, 64, 2, norm=norm, positions=positions, attention=attention)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transformer.attention import AttentionForm
+from transformer.attention import AttentionImplementation
 from transformer.bench import report
 from transformer.bench.baselines import (
     CTranslate2,
@@ -222,7 +222,7 @@ def _decoding(
     search: Callable[..., Sequence[object]],
     load_engine: Callable[[Transformer], Any] | None = None,
     count: int | None = None,
-    attention: AttentionForm = "fused",
+    attention: AttentionImplementation = "fused",
 ) -> Workload:
     """Search with a model, or an engine made from it: all sentences, or ``count`` different ones in each round."""
     model: Any = model_without_eos(options, attention)
@@ -238,7 +238,7 @@ def _decoding(
     return decode
 
 
-def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionForm = "fused") -> ModelConfig:
+def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionImplementation = "fused") -> ModelConfig:
     return ModelConfig(
         vocab_size=vocab_size,
         d_model=options.size(256, 32),
@@ -250,7 +250,7 @@ def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionForm
 
 
 @torch.no_grad()
-def model_without_eos(options: BenchmarkOptions, attention: AttentionForm = "fused") -> Transformer:
+def model_without_eos(options: BenchmarkOptions, attention: AttentionImplementation = "fused") -> Transformer:
     """Create a model that never ends a translation, so that all implementations generate the same number of tokens.
 
     The embeddings of the special tokens are zero and so are their logits. The best of many random logits are higher.

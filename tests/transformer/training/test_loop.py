@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.transformer.training.compile_on_one_rank import fail_in_backward
-from transformer.attention import AttentionForm
+from transformer.attention import AttentionImplementation
 from transformer.config import ModelConfig, Positions, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
@@ -75,11 +75,11 @@ def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["fused", "explicit"])
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_in_training_a_causal_mask_alone_is_enough(form: AttentionForm, positions: Positions) -> None:
+def test_in_training_a_causal_mask_alone_is_enough(attention: AttentionImplementation, positions: Positions) -> None:
     """Without the padding mask, only the outputs at padding differ: the loss and all gradients are the same."""
-    model = Transformer(replace(SHAPE, n_layers=2, attention=form, positions=positions))
+    model = Transformer(replace(SHAPE, n_layers=2, attention=attention, positions=positions))
     sides = [Sequences.pack([list(range(4, 4 + n)) for n in lengths]) for lengths in ([5, 9, 2], [7, 3, 1])]
     batch = collate(sides[0], sides[1], range(3))
     outputs, losses, gradients = [], [], []
