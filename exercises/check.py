@@ -456,8 +456,8 @@ class Given:
         def function(*arguments: Any, **named: Any) -> Any:
             if name == self.in_check:
                 raise RefusedError(
-                    f"it calls itself\nYour code calls `given.{name}`, which is this very exercise. Only other "
-                    "exercises can build on it."
+                    f"it calls itself\nYour code calls `given.{name}`, the result of this very blank. Only "
+                    "other blanks can build on it."
                 )
             return self.answers.get(name, self._topic.exercises[name].reference)(*arguments, **named)
 

@@ -34,8 +34,8 @@ EXPLANATIONS = {
     r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
     r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
         "These two tensors can't be multiplied: the last axis of the first must be as long as the last but one of "
-        "the second, and the axes before must agree. Does each come from the input you meant, and is it turned the "
-        "right way?"
+        "the second, and the axes before must agree. Does each come from the input you meant, and does one of them "
+        "have to be transposed?"
     ),
     r"RuntimeError: shape '.*' is invalid": (
         "The lengths of the new shape multiply to another number than the tensor has. Which length belongs to "

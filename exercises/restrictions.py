@@ -34,7 +34,7 @@ def own_parts_only() -> AbstractContextManager[None]:
         lambda frame, event, argument: (
             _ready_made_layer(frame) if event == "call" else _built_in(event, argument, BUILT_IN)
         ),
-        "In this exercise you write every layer between the token ids and the scores yourself. Linear layers, layer "
+        "In this exercise you write every layer between the token ids and the logits yourself. Linear layers, layer "
         "normalisation and tensor operations are all you need.",
     )
 

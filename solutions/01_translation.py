@@ -21,8 +21,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -263,7 +263,7 @@ check("most_probable", most_probable)
 #
 # ★★☆ · 10 minutes
 #
-# Append the most probable token to the prefix, ask again, and stop at `eos`. Some models never predict it, so stop after
+# Append the most probable token to the prefix, call the model again, and stop at `eos`. Some models never predict it, so stop after
 # `max_new_tokens` new tokens as well. The prefix begins with `<bos>`; if it contains more than that, the model has to continue
 # from there.
 #

@@ -20,8 +20,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 #
 # One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
@@ -157,7 +157,7 @@ check("query_key_value", query_key_value)
 # </details>
 # <details><summary>Help: <code>Target sizes: [1, 2].  Tensor sizes: [6]</code></summary>
 #
-# This is a third of the matrix, and all of the bias: slice both.
+# You took a third of the matrix, but the whole bias. Slice the bias in the same way.
 # </details>
 
 
@@ -214,7 +214,7 @@ torch.allclose(mine, expected, atol=1e-6)
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
-# "Concatenate the heads, then multiply by $W^O$" is a sum: each head meets a part of the matrix that belongs to it alone, and the products are added.
+# "Concatenate the heads, then multiply by $W^O$" is a sum: each head is multiplied by its own slice of the matrix, and the products are added.
 # Return the terms of the sum, one for each head. Together with the bias they add up to the output of the layer. If you leave one out, you have ablated that head.
 #
 # <details><summary>Hint</summary>
@@ -265,7 +265,7 @@ check("head_contributions", head_contributions)
 # Count for a layer of cross-attention with `n_query` queries and `n_key` keys, for one sentence:
 #
 # - **parameters**: four linear layers from d_model to d_model, with biases;
-# - **products**: the multiplications of two numbers in all matrix products. The product of an $a \times b$ matrix and a $b \times c$ matrix has
+# - **multiplications**: the multiplications of two numbers in all matrix products. The product of an $a \times b$ matrix and a $b \times c$ matrix has
 #   $a \cdot b \cdot c$ of them;
 # - **exponentials**: one for each weight of each head.
 #
@@ -275,15 +275,15 @@ check("head_contributions", head_contributions)
 #
 # ```text
 # which of the four matrices are applied to x and its results, and which to memory?
-#     each time: d_model · d_model products
-# scores of one head: every query with every key, d_head products each
-# weighted sums of one head: for every query, every value, d_head products each
+#     each time: d_model · d_model multiplications
+# scores of one head: every query with every key, d_head multiplications each
+# weighted sums of one head: for every query, every value, d_head multiplications each
 # all heads together: heads · d_head is …
 # ```
 # </details>
-# <details><summary>Help: <code>it returns 2 values, and should return 3: parameters, products, exponentials</code></summary>
+# <details><summary>Help: <code>it returns 2 values, and should return 3: parameters, multiplications, exponentials</code></summary>
 #
-# A function returns three results as `return parameters, products, exponentials`.
+# A function returns three results as `return parameters, multiplications, exponentials`.
 # </details>
 
 
@@ -292,13 +292,13 @@ check("head_contributions", head_contributions)
 def layer_cost(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
     """The size of a layer, and its work for one pair of sentences.
 
-    returns: parameters, products, exponentials
+    returns: parameters, multiplications, exponentials
     """
     ### BEGIN SOLUTION
     parameters = 4 * (d_model * d_model + d_model)
     projections = 2 * n_query * d_model**2 + 2 * n_key * d_model**2
-    scores_and_blends = 2 * n_query * n_key * d_model
-    return parameters, projections + scores_and_blends, n_heads * n_query * n_key
+    scores_and_sums = 2 * n_query * n_key * d_model
+    return parameters, projections + scores_and_sums, n_heads * n_query * n_key
     ### END SOLUTION
 
 

@@ -21,8 +21,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]

@@ -20,8 +20,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -149,9 +149,9 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 #
 # ★★★ · 20 minutes · §3.5
 #
-# The authors chose sinusoids because moving by a fixed distance is the same linear map everywhere. Show it: from the vectors of
-# **some** positions, compute the vectors of the positions $k$ later, without knowing which positions they are. For an angle $a$
-# and a step $b$:
+# The authors chose sinusoids because moving by a fixed distance is the same linear map everywhere. Show it: you are given the
+# encodings of some positions, but not which positions they are. Compute the encodings of the positions $k$ later. For an angle $a$ and a
+# step $b$:
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$
 #
@@ -223,8 +223,8 @@ def rotate(x: Tensor) -> Tensor:
     ### BEGIN SOLUTION
     angle = torch.arange(x.size(-2))[:, None] * given.frequencies(x.size(-1))
     even, odd = x[..., 0::2], x[..., 1::2]
-    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
-    return torch.stack(turned, dim=-1).flatten(-2)
+    rotated = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
+    return torch.stack(rotated, dim=-1).flatten(-2)
     ### END SOLUTION
 
 

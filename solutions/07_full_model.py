@@ -19,8 +19,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -160,7 +160,7 @@ check("unembed", unembed)
 #
 # ★☆☆ · 5 minutes
 #
-# A sum of $n$ products of independent numbers has $n$ times their variance. A linear layer sums over its inputs in the forward pass, and over its
+# The variance of a sum of $n$ independent terms is $n$ times the variance of one term. A linear layer sums over its inputs in the forward pass, and over its
 # outputs in the backward pass. Xavier's rule is a compromise: the variance of the weights is one over the **mean** of the two numbers. What is
 # their standard deviation?
 #
@@ -197,10 +197,11 @@ check("xavier_deviation", xavier_deviation)
 #
 # Count the parameters of a whole model, with post-norm and **one** matrix for source, target and output:
 #
-# - an attention has four linear layers from d to d; a feed-forward network has two, one from d to f and one
+# - an attention layer has four linear layers from d to d; a feed-forward network has two, one from d to f and one
 #   from f to d; all of them have biases;
-# - a norm has a factor and a shift for each of d features;
-# - an encoder layer has an attention, a feed-forward and two norms; a decoder layer has two attentions, a feed-forward and three norms;
+# - a layer norm has a gain and a bias for each of d features;
+# - an encoder layer has one attention layer, a feed-forward network and two norms; a decoder layer has two attention layers, a feed-forward
+#   network and three norms;
 # - there are n layers on each side; the output layer has no bias; sinusoidal positions are not learned.
 #
 # <details><summary>Hint</summary>
@@ -254,9 +255,9 @@ check("count_parameters", count_parameters)
 # inference: one number of 16 bits for each parameter
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: training, use</code></summary>
+# <details><summary>Help: <code>it returns one value, and should return 2: training, inference</code></summary>
 #
-# A function returns two results with `return training, use`.
+# A function returns two results with `return training, inference`.
 # </details>
 
 

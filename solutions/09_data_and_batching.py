@@ -20,7 +20,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes.
+# - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -304,7 +304,7 @@ by_length = given.batches_by_tokens(words, 600)
 #
 # ★★☆ · 15 minutes
 #
-# The batches are shuffled anew for each epoch, and their order depends only on the number of the epoch: `order(3)` always returns the same. So a checkpoint needs just two
+# The batches are shuffled anew for each epoch, and their order depends only on the number of the epoch: `order(3)` always returns the same list of batch numbers. So a checkpoint needs just two
 # numbers: the epoch, and how many of its batches have been used. Return the batches that come next, from the following epochs as well if necessary.
 #
 # <details><summary>Hint</summary>
@@ -332,8 +332,8 @@ by_length = given.batches_by_tokens(words, 600)
 def read_on(order: Callable[[int], list[int]], epoch: int, step: int, count: int) -> list[int]:
     """Return the next batches after an interruption.
 
-    order: returns the batches of an epoch in their order; there is at least one, and
-        epochs can have different numbers of batches
+    order: epoch → the numbers of its batches, in their order; there is at least one,
+        and epochs can have different numbers of batches
     epoch, step: where to continue; step batches of this epoch have been used,
         possibly all of them
     returns: the next count batches

@@ -22,7 +22,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes.
+# - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -112,7 +112,7 @@ def greedy_search(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     """The most probable token, again and again.
 
     model: token ids, a list that begins with bos → log-probabilities of the next, (vocab_size,)
-    limit: a sentence has at most so many tokens
+    limit: the largest number of tokens in a sentence
     returns: token ids, plain numbers, without bos and eos
     """
     ### BEGIN SOLUTION
@@ -175,8 +175,8 @@ check("length_normalization", length_normalization)
 # ★★☆ · 15 minutes · §6.1
 #
 # Now the heart of beam search. There are a few prefixes, the beams, each with its log-probability. Each can be extended by every
-# token of the vocabulary. Find the `count` best of all these extensions, whichever beam they come from: how probable is each,
-# which beam does it extend (its *parent*), and by which token?
+# token of the vocabulary. Find the `count` best of all these extensions, whichever beam they come from. Return their log-probabilities
+# (`values`), the beam that each extends (its *parent*), and the token that it adds.
 #
 # <details><summary>Hint</summary>
 #
@@ -208,9 +208,9 @@ def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tens
     returns: values, parents, tokens: each (count,), the best first; parents and tokens int64
     """
     ### BEGIN SOLUTION
-    values, places = (scores[:, None] + log_probs).flatten().topk(count)
+    values, indices = (scores[:, None] + log_probs).flatten().topk(count)
     vocab_size = log_probs.size(1)
-    return values, places // vocab_size, places % vocab_size
+    return values, indices // vocab_size, indices % vocab_size
     ### END SOLUTION
 
 
@@ -218,7 +218,7 @@ def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tens
 check("best_extensions", best_extensions)
 
 # %% [markdown]
-# ## 4 · Finished and living candidates
+# ## 4 · Finished and active candidates
 #
 # ★★☆ · 10 minutes · §6.1
 #
@@ -226,7 +226,7 @@ check("best_extensions", best_extensions)
 #
 # - An eos among the best `beam_size` candidates **finishes** its hypothesis, which goes to the results.
 # - An eos further down is dropped. It wouldn't have been kept as a beam either.
-# - Of all others, the best `beam_size` go on **living**. So the search stays as wide as it was, however many have finished.
+# - Of all others, the best `beam_size` stay **active**: the search continues from them. So it stays as wide as it was, however many have finished.
 #
 # Return two lists of indices into `tokens`.
 #
@@ -242,29 +242,29 @@ check("best_extensions", best_extensions)
 #
 # `tokens` is a list here, and `tokens == eos` compares the whole list with a number. Go through it entry by entry.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: finished, living</code></summary>
+# <details><summary>Help: <code>it returns one value, and should return 2: finished, active</code></summary>
 #
-# A function returns two results as `return finished, living`.
+# A function returns two results as `return finished, active`.
 # </details>
 
 
 # %% tags=["answer"]
-# answer: finished_and_living
-def finished_and_living(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+# answer: finished_and_active
+def finished_and_active(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     """Sort the candidates of a step.
 
     tokens: the newest token of each candidate, best candidate first; 2 · beam_size of them
-    returns: finished, the indices of those that end here, and living, of those that continue, both best first
+    returns: finished, the indices of those that end here, and active, of those that continue, both best first
     """
     ### BEGIN SOLUTION
-    finished = [place for place, token in enumerate(tokens[:beam_size]) if token == eos]
-    living = [place for place, token in enumerate(tokens) if token != eos]
-    return finished, living[:beam_size]
+    finished = [index for index, token in enumerate(tokens[:beam_size]) if token == eos]
+    active = [index for index, token in enumerate(tokens) if token != eos]
+    return finished, active[:beam_size]
     ### END SOLUTION
 
 
 # %% tags=["nbval-check-output"]
-check("finished_and_living", finished_and_living)
+check("finished_and_active", finished_and_active)
 
 # %% [markdown]
 # ## 5 · The n best
@@ -324,19 +324,19 @@ check("n_best", n_best)
 # ★★★ · 25 minutes · §6.1
 #
 # Put it together, for one sentence. At first there is **one** prefix, bos, with log-probability 0. In each step all prefixes are
-# extended, and the candidates are sorted into finished and living ones, for `steps` steps. Of all finished hypotheses, return the
-# best by normalised score. A prefix without eos after the last step doesn't count.
+# extended, and the candidates are sorted into finished and active ones. Take exactly `steps` steps, however many hypotheses have
+# finished. Of all finished hypotheses, return the best by normalised score. A prefix without eos after the last step doesn't count.
 #
-# You can use `given.best_extensions`, `given.finished_and_living` and `given.n_best`. In all checks something finishes in time, and
-# the vocabulary has at least 2 · beam_size tokens.
+# You can use `given.best_extensions`, `given.finished_and_active` and `given.n_best`. In every check, at least one hypothesis finishes within
+# `steps` steps, and the vocabulary has at least 2 · beam_size tokens.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# living: one pair (0, [bos]);  finished: none
+# active: one pair (0, [bos]);  finished: none
 # steps times:
-#     scores: of the living                                    (living,)
-#     log_probs: call the model for each, one row each         (living, vocab_size)
+#     scores: of the active ones                               (active,)
+#     log_probs: call the model for each, one row each         (active, vocab_size)
 #     the 2 · beam_size best extensions
 #     candidates: pairs of a value and the parent's tokens with the new token appended
 #     sort them: some are finished, some are the new prefixes
@@ -369,18 +369,18 @@ def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty
     returns: token ids, without bos and eos
     """
     ### BEGIN SOLUTION
-    living, finished = [(0.0, [bos])], []
+    active, finished = [(0.0, [bos])], []
     for _ in range(steps):
-        scores = torch.tensor([score for score, _ in living])
-        log_probs = torch.stack([model(tokens) for _, tokens in living])
+        scores = torch.tensor([score for score, _ in active])
+        log_probs = torch.stack([model(tokens) for _, tokens in active])
         extensions = given.best_extensions(scores, log_probs, 2 * beam_size)
         candidates = [
-            (value, [*living[parent][1], token])
+            (value, [*active[parent][1], token])
             for value, parent, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
-        done, going_on = given.finished_and_living([tokens[-1] for _, tokens in candidates], eos, beam_size)
-        finished += [candidates[place] for place in done]
-        living = [candidates[place] for place in going_on]
+        done, continuing = given.finished_and_active([tokens[-1] for _, tokens in candidates], eos, beam_size)
+        finished += [candidates[index] for index in done]
+        active = [candidates[index] for index in continuing]
     return given.n_best(finished, length_penalty, 1)[0]
     ### END SOLUTION
 

@@ -20,7 +20,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes.
+# - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -139,9 +139,9 @@ def clipped_matches(hypothesis: list[str], reference: list[str], n: int) -> tupl
     returns: matches, of the hypothesis's n-grams; and total, how many it has, 0 if it is too short
     """
     ### BEGIN SOLUTION
-    mine = Counter(given.ngram_counts(hypothesis, n))
-    there = Counter(given.ngram_counts(reference, n))
-    return sum((mine & there).values()), sum(mine.values())
+    hypothesis_counts = Counter(given.ngram_counts(hypothesis, n))
+    reference_counts = Counter(given.ngram_counts(reference, n))
+    return sum((hypothesis_counts & reference_counts).values()), sum(hypothesis_counts.values())
     ### END SOLUTION
 
 
@@ -296,12 +296,12 @@ def chrf(hypothesis: str, reference: str) -> float:
     hypothesis, reference: texts, each with at least one character other than a space
     """
     ### BEGIN SOLUTION
-    mine, there = list(hypothesis.replace(" ", "")), list(reference.replace(" ", ""))
+    hypothesis_characters, reference_characters = list(hypothesis.replace(" ", "")), list(reference.replace(" ", ""))
     precisions, recalls = [], []
-    for n in range(1, min(6, len(mine), len(there)) + 1):
-        matches, total = given.clipped_matches(mine, there, n)
+    for n in range(1, min(6, len(hypothesis_characters), len(reference_characters)) + 1):
+        matches, total = given.clipped_matches(hypothesis_characters, reference_characters, n)
         precisions.append(matches / total)
-        recalls.append(matches / (len(there) - n + 1))
+        recalls.append(matches / (len(reference_characters) - n + 1))
     P, R = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
     return 100 * 5 * P * R / (4 * P + R) if P else 0.0
     ### END SOLUTION

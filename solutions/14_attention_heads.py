@@ -20,7 +20,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes.
+# - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 # - At the end, your functions look into a trained model.
 

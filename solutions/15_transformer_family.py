@@ -20,8 +20,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 # - At the end, your function masks German sentences.
 
@@ -81,8 +81,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # What happens to a chosen token depends on its number in `kind`:
 #
 # - below 0.8, it is replaced by `[MASK]`,
-# - from 0.8 to 0.9, by the random token at the same place in `other`,
-# - above that, it stays as it is.
+# - from 0.8 up to, but not including, 0.9, by the random token at the same position in `other`,
+# - 0.9 or above, it stays as it is.
 #
 # The random numbers are given, so that there is one right result. Return the model's input, and where the loss is computed: at **all** chosen tokens.
 #
@@ -298,7 +298,7 @@ check("classify", classify)
 # then those of the new question, and a colon
 # remember how long the prompt is
 # at most max_new_tokens times:
-#     ask the model with the whole list; stop if it predicts the stop token, else append
+#     call the model with the whole list; stop if it predicts the stop token, else append
 # join what comes after the prompt, with spaces
 # ```
 # </details>

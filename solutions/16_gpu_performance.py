@@ -20,7 +20,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes. Gradients should flow through your attention: its check compares them, too.
+# - Don't modify the inputs of your functions: the checks notice. Gradients should flow through your attention: its check compares them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 # - At the end, your function shows which products of the paper's model are limited by memory.
 
@@ -75,7 +75,8 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # ★☆☆ · 10 minutes
 #
 # A linear layer multiplies its input, (n_tokens, n_in), by its weight, (n_in, n_out). All numbers, including those of the result, have **16 bits**. The two matrices are
-# read once, and the result is written once. How many floating-point operations does that take, if multiplications and additions both count, and how many bytes are moved?
+# read once, and the result is written once. How many floating-point operations does that take, and how many bytes are moved? Multiplications and
+# additions both count, `n_in` of each for every number of the result.
 #
 # Return three results:
 #

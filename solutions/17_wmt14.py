@@ -21,7 +21,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are: the checks notice changes.
+# - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -68,8 +68,8 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 #
 # ★★★ · 20 minutes · §3
 #
-# In training, each weight that a token meets takes **6 FLOP**: a multiplication and an addition in the forward pass, and twice that in
-# the backward pass. Count them for one sentence pair of `n` source and `m` target tokens. With $d$ for `d_model` and $f$ for `d_ff`:
+# In training, each weight costs **6 FLOP** for every token that it is applied to: a multiplication and an addition in the forward
+# pass, and twice that in the backward pass. Count them for one sentence pair of `n` source and `m` target tokens. With $d$ for `d_model` and $f$ for `d_ff`:
 #
 # - Each kind of attention has four matrices of $d \times d$: for queries, keys, values and the output. In cross-attention, queries and
 #   output belong to the target tokens, but keys and values are computed from the **encoder's** output.
@@ -272,8 +272,8 @@ check("newest_complete", newest_complete)
 # ★★☆ · 15 minutes
 #
 # All ranks compute the same shuffled plan of an epoch: a list of parts, each with the indices of some sentence pairs. Of `world_size`
-# ranks, each takes every `world_size`-th part: rank 0 takes the parts 0, `world_size`, 2 · `world_size`, …; rank 1 takes the parts after
-# these. In a step, each rank processes `accumulation` of its own parts, one after the other (gradient accumulation).
+# ranks, each takes every `world_size`-th part: rank 0 takes the parts 0, `world_size`, 2 · `world_size`, …; rank 1 takes the parts 1,
+# `world_size` + 1, 2 · `world_size` + 1, … In a step, each rank processes `accumulation` of its own parts, one after the other (gradient accumulation).
 #
 # The run was killed, and the checkpoint says that `step` steps of this epoch are done. Return the parts that are left for one rank. All
 # ranks together use every part exactly once: those before the crash, and these.
@@ -281,7 +281,7 @@ check("newest_complete", newest_complete)
 # <details><summary>Hint</summary>
 #
 # ```text
-# the parts of this rank: a slice of the plan, with a start and a distance
+# the parts of this rank: a slice of the plan, with a start and a stride
 # how many of its own parts has it used in these steps? leave out that many at the beginning
 # ```
 # </details>

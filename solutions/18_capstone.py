@@ -21,8 +21,8 @@
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
-#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
+# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
+#   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -144,7 +144,7 @@ check("embed_tokens", embed_tokens)
 #
 # ★★★ · 20 minutes · §3.2
 #
-# All three attentions of the model use this function. Queries come from `x`, keys and values from `memory`; in self-attention the two are the same. Each head has
+# All three kinds of attention in the model use this function. Queries come from `x`, keys and values from `memory`; in self-attention the two are the same. Each head has
 # its own slice of the dimensions, its own scaled and masked scores, and its own softmax. The heads are concatenated and go through `output`.
 #
 # <details><summary>Hint</summary>
@@ -334,7 +334,7 @@ check("next_token_logits", next_token_logits)
 # ★★☆ · 15 minutes · §5.4
 #
 # A target is `BOS`, its tokens, `EOS`, and perhaps padding. At each position, the decoder reads the tokens up to it and predicts the next one.
-# With label smoothing, the right token has the probability $1 - \epsilon$, and $\epsilon$ is shared equally among **all** tokens of the vocabulary. The loss is the mean cross-entropy over all positions,
+# With label smoothing, the right token gets the probability $1 - \epsilon$, and $\epsilon$ is then shared equally among **all** tokens of the vocabulary, the right one included. The loss is the mean cross-entropy over all positions,
 # of all sentences together, at which the next token is not padding.
 #
 # <details><summary>Hint</summary>

@@ -264,9 +264,13 @@ assert yours == shipped.greedy_search([sentence])[0]
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# Group sentence pairs into batches of about equally many tokens. Sort the pairs by the length of their **longer** side (pairs of the same length keep their order) and fill one batch after the other. The size of
-# a batch is its number of rows times the longest length on either side, padding included, and must be at most `max_tokens`. When the next pair would make it larger, start a new batch. A pair that is too long by itself gets a batch of its own. Pad each side of a batch at the end with `PAD`. Finally, shuffle the batches: the same seed always gives the same
-# order, other seeds give other orders.
+# Group sentence pairs into batches. The ids of each sentence include its special tokens already.
+#
+# 1. Sort the pairs by the length of their **longer** side; pairs of the same length keep their order.
+# 2. Fill one batch after the other. The size of a batch is its number of rows times the longest length on either side, padding included, and must be at most `max_tokens`. When the next pair
+#    would make it larger, start a new batch. A pair that is too long by itself gets a batch of its own.
+# 3. Pad each side of a batch at the end with `PAD`.
+# 4. Shuffle the batches: the same seed always gives the same order, other seeds give other orders.
 #
 # <details><summary>Hint</summary>
 #
@@ -370,7 +374,7 @@ check("validation_loss", validation_loss)
 # ★★★ · 25 minutes · §5.3
 #
 # In each epoch, train on all batches **in training mode**: compute the loss, reset the gradients, run backward, clip the gradient to the norm 1, and let the optimiser step. Then validate. Stop after `max_epochs`, or as soon as
-# `patience` epochs in a row brought no validation loss lower than all before. At the end, the model has the weights of its **best** epoch, the one with the lowest validation loss.
+# the validation loss hasn't fallen below its lowest value for `patience` epochs in a row. At the end, the model has the weights of its **best** epoch, the one with the lowest validation loss.
 #
 # The loop doesn't depend on what it trains: the check lets it fit a straight line, and makes up the validation losses.
 #
@@ -592,9 +596,9 @@ for source, target in data.train[:3]:
 #
 # ★★★ · 20 minutes · §5
 #
-# Put it all together, and train a translator from nothing. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
+# Put it all together, and train a translator from scratch. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
 #
-# **The goal is a BLEU score of at least 40**, within two minutes of computing time for everything. The course's solution needs less than half a minute on one core. Start with the sizes in the hint.
+# **The goal is a BLEU score of at least 40**, within two minutes of computing time, evaluation included. The course's solution needs less than half a minute on one core. Start with the sizes in the hint.
 #
 # <details><summary>Hint</summary>
 #
@@ -671,7 +675,7 @@ figure, axes = plt.subplots()
 given.plot_losses(axes, train_losses, validation_losses)
 
 # %% [markdown]
-# And this is where the decoder looks while it translates, as a mean over the heads:
+# These are the cross-attention weights of the last decoder layer, averaged over the heads, as it reads the reference translation. Each row belongs to the position that predicts the token in its label:
 
 # %% tags=["skip-execution", "nbval-skip"]
 attention = model.decoder[-1].cross_attention

@@ -109,7 +109,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "a softmax is applied already",
-    "Your rows sum to one, so these are attention weights. This exercise asks for the scores; the softmax is the next "
+    "Your rows sum to one, so these are attention weights. This blank asks for the scores; the softmax is the next "
     "one.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:

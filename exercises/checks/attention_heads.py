@@ -50,8 +50,8 @@ def _mean(found: Tensor, asked: Tensor) -> Tensor:
 
 
 @one_back.mistake(
-    "the first word counted as well",
-    "The sums are right, but you divide by too many queries. The first word has no word before it, so it doesn't "
+    "the first token counted as well",
+    "The sums are right, but you divide by too many queries. The first token has no token before it, so it doesn't "
     "count.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 
 @one_back.mistake(
-    "index -1 for the first word",
+    "index -1 for the first token",
     "For the first token you read position -1, which is the last one in Python. The first token doesn't count.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
@@ -69,7 +69,8 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 @one_back.mistake(
     "one position ahead",
-    "You read the diagonal on the other side: the token after. Rows are queries and columns are keys.",
+    "You read the diagonal on the other side, which is the weight on the next token. Rows are queries and columns are "
+    "keys.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(1, -2, -1), real[:, 1:])

@@ -1177,7 +1177,7 @@ def _(*inputs: Any) -> list[float]:
 
 @train_model.mistake(
     "a new Adam at each step",
-    "You create a new optimizer at each step, so it loses its averages. Create it once, before the loop.",
+    "You create a new optimiser at each step, so it loses its averages. Create it once, before the loop.",
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, renew=True)
@@ -1385,7 +1385,7 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
 
 @translate.mistake(
     "cut at the last eos",
-    "A sentence that has ended may predict eos again while the others go on. Cut at its first eos.",
+    "The model may predict eos again in a sentence that has ended, while the others go on. Cut at its first eos.",
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(
@@ -1395,7 +1395,7 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
 
 @translate.mistake(
     "only eos removed",
-    "You remove eos, but keep what a sentence says after it while the others go on. Cut there.",
+    "You remove only eos itself. Cut each row at its first eos, and drop everything that is generated after it.",
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, cut=lambda row: [token for token in row if token != EOS])

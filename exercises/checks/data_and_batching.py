@@ -417,7 +417,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 @training_batch.mistake(
     "eos in the decoder input of short sentences",
     "You cut off the last column. That is eos only in the longest row; in shorter ones it is padding, and their eos "
-    "stays in the decoder's input. The loss wouldn't show it, but add the marks before you pad.",
+    "stays in the decoder's input. The loss wouldn't show it, but add bos and eos before you pad.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     both = _padded(_begun(_ended(targets)))
@@ -426,8 +426,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 @training_batch.mistake(
     "bos and eos in both",
-    "Both of your target tensors have bos, the sentence and eos. Each should have only one of the two marks, so that "
-    "they are shifted against each other.",
+    "Both of your target tensors have bos, the sentence and eos. Each should have only one of the two, so that the "
+    "labels are one position ahead of the input.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     both = _padded(_begun(_ended(targets)))
@@ -507,13 +507,13 @@ def _cells(lengths: list[int], batches: Rows) -> int:
     return sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
 
 
-@padding_share.mistake("the share of real tokens", "This is the fraction of cells that are not padding.")
+@padding_share.mistake("the share of real tokens", "This is the fraction of positions that are not padding.")
 def _(lengths: list[int], batches: Rows) -> float:
     return sum(lengths) / _cells(lengths, batches)
 
 
 @padding_share.mistake(
-    "a number instead of a share", "This is the number of padding cells. Divide it by the number of all cells."
+    "a number instead of a share", "This is the number of padding positions. Divide it by the number of all positions."
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return _cells(lengths, batches) - sum(lengths)
@@ -521,7 +521,7 @@ def _(lengths: list[int], batches: Rows) -> float:
 
 @padding_share.mistake(
     "divided by the tokens",
-    "You divide the padding by the number of real tokens. Divide by all cells, padding included.",
+    "You divide the padding by the number of real tokens. Divide by all positions, padding included.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return _cells(lengths, batches) / sum(lengths) - 1
@@ -529,8 +529,8 @@ def _(lengths: list[int], batches: Rows) -> float:
 
 @padding_share.mistake(
     "the mean of the batches' shares",
-    "You average the shares of the batches, so a small batch counts as much as a large one. Add up the cells of all "
-    "batches first.",
+    "You average the shares of the batches, so a small batch counts as much as a large one. Add up the positions of "
+    "all batches first.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     shares = [1 - sum(lengths[i] for i in batch) / _cells(lengths, [batch]) for batch in batches]
@@ -630,7 +630,7 @@ def _(lengths: list[int], budget: int) -> Rows:
 
 @batches_by_tokens.mistake(
     "the budget counts sentences",
-    "You limit the number of sentences in a batch. The budget is in cells: rows times width.",
+    "You limit the number of sentences in a batch. The budget is in positions: rows times the longest length.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: len(batch) + 1 > budget)
@@ -638,7 +638,7 @@ def _(lengths: list[int], budget: int) -> Rows:
 
 @batches_by_tokens.mistake(
     "batches of exactly the budget not allowed",
-    "You close a batch that would have exactly `budget` cells. At most `budget` includes that case.",
+    "You close a batch that would have exactly `budget` positions. At most `budget` includes that case.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: (len(batch) + 1) * lengths[i] >= budget)
@@ -823,8 +823,7 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 @read_on.mistake(
     "one batch skipped",
-    "You start one batch too late. The position says how many batches have been read, so it is the index of the next "
-    "one.",
+    "You start one batch too late. `step` batches have been used, so `step` is the index of the next one.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, epoch, step, count + 1)[1:]
@@ -832,8 +831,7 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 @read_on.mistake(
     "one batch read twice",
-    "You start one batch too early. The position says how many batches have been read, so it is the index of the next "
-    "one.",
+    "You start one batch too early. `step` batches have been used, so `step` is the index of the next one.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, epoch, max(0, step - 1), count)
@@ -894,7 +892,7 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "a position at the end of an epoch",
+    "a checkpoint at the end of an epoch",
     "Your code fails if all batches of the epoch have already been read, as in a checkpoint that is written at its "
     "end. Check whether the epoch is over before you read, not after.",
 )

@@ -238,7 +238,7 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     {"length": 13, "length_penalty": 2.0},
 )
 def length_normalization(length: int, length_penalty: float) -> float:
-    """The package's length penalty."""
+    """The package's length normalisation."""
     return decoding.length_normalization(length, length_penalty)
 
 
@@ -274,8 +274,8 @@ def _(length: int, length_penalty: float) -> float:
 
 @length_normalization.mistake(
     "the length itself",
-    "You use the length itself instead of (5 + length) / 6. That is another common penalty; the paper's is 1 for a "
-    "single token and grows more slowly.",
+    "You use the length itself instead of (5 + length) / 6. That is another common normalisation; the paper's is 1 for "
+    "a single token and grows more slowly.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float(length**length_penalty)
@@ -306,7 +306,9 @@ def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) / 6) ** -length_penalty)
 
 
-@length_normalization.mistake("the logarithm", "You return the logarithm of the penalty. Return the penalty itself.")
+@length_normalization.mistake(
+    "the logarithm", "You return the logarithm of the normalisation. Return the normalisation itself."
+)
 def _(length: int, length_penalty: float) -> float:
     return length_penalty * math.log((5 + length) / 6)
 
@@ -528,10 +530,10 @@ def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, 
     {"tokens": [2, 8, 0, 2, 2, 9], "eos": 2, "beam_size": 3},
     {"tokens": [7, 0, 9, 0, 5, 6, 0, 8], "eos": 0, "beam_size": 4},
     {"tokens": [3, 4, 0, 5, 6, 7], "eos": 1, "beam_size": 3},
-    results=("finished", "living"),
+    results=("finished", "active"),
 )
-def finished_and_living(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
-    """Which candidates end here, and which go on."""
+def finished_and_active(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    """Which candidates end here, and which continue."""
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return [place for place in ends if place < beam_size], _others(ends, tokens)[:beam_size]
 
@@ -540,7 +542,7 @@ def _others(ends: list[int], tokens: list[int]) -> list[int]:
     return [place for place in range(len(tokens)) if place not in ends]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "any eos finishes",
     "You count every eos, however far down the list. A hypothesis finishes only if it is among the first beam_size "
     "candidates.",
@@ -550,35 +552,35 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
     return ends, _others(ends, tokens)[:beam_size]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "the beam shrinks",
-    "For each hypothesis that finishes, you keep one fewer. There are twice as many candidates as beams so that "
-    "beam_size of them can live on.",
+    "For each hypothesis that finishes, you keep one prefix fewer. There are twice as many candidates as beams so that "
+    "beam_size of them can stay active.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     best = range(beam_size)
     return [place for place in best if tokens[place] == eos], [place for place in best if tokens[place] != eos]
 
 
-@finished_and_living.mistake(
-    "too many live on", "All of your unfinished candidates live on. Keep only the best beam_size."
+@finished_and_active.mistake(
+    "too many stay active", "All of your unfinished candidates stay active. Keep only the best beam_size."
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return [place for place in ends if place < beam_size], _others(ends, tokens)
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "an eos further down takes a beam's place",
-    "An eos further down doesn't finish, but in your code it still takes the place of a candidate that could live on. "
-    "Skip it.",
+    "An eos further down doesn't finish, but in your code it still takes the place of a candidate that could stay "
+    "active. Skip it.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos and place < beam_size]
     return ends, _others(ends, tokens)[:beam_size]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "always the first candidates",
     "You always return the first indices, whatever the tokens are. Either finished candidates are among them, or you "
     "renumber the others and lose their original indices.",
@@ -587,8 +589,9 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
     return [place for place, token in enumerate(tokens[:beam_size]) if token == eos], list(range(beam_size))
 
 
-@finished_and_living.mistake(
-    "tokens instead of indices", "You return tokens. Return their indices, which also find scores and parents."
+@finished_and_active.mistake(
+    "tokens instead of indices",
+    "You return tokens. Return their indices, which are also those of the scores and parents.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     return [token for token in tokens[:beam_size] if token == eos], [token for token in tokens if token != eos][
@@ -596,15 +599,15 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
     ]
 
 
-@finished_and_living.mistake(
-    "the two results are swapped", "Both lists are right, but in the wrong order: return finished first, then living."
+@finished_and_active.mistake(
+    "the two results are swapped", "Both lists are right, but in the wrong order: return finished first, then active."
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return _others(ends, tokens)[:beam_size], [place for place in ends if place < beam_size]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "only the first candidate can finish",
     "Only your very first candidate can finish. Any of the first beam_size candidates can.",
 )
@@ -613,31 +616,31 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
     return [place for place in ends if place == 0], _others(ends, tokens)[:beam_size]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "off by one: one candidate too few can finish",
-    "An eos at the last of the first beam_size places doesn't finish in your code. It should.",
+    "An eos with the index beam_size - 1 doesn't finish in your code. It is still among the best beam_size: it should.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return [place for place in ends if place < beam_size - 1], _others(ends, tokens)[:beam_size]
 
 
-@finished_and_living.mistake(
+@finished_and_active.mistake(
     "one rank too many",
     "An eos at the rank `beam_size` finishes in your code. Ranks count from 0, so this one is just outside.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
-    _, living = finished_and_living.reference(tokens, eos, beam_size)
-    return [place for place, token in enumerate(tokens) if token == eos and place <= beam_size], living
+    _, active = finished_and_active.reference(tokens, eos, beam_size)
+    return [place for place, token in enumerate(tokens) if token == eos and place <= beam_size], active
 
 
-@finished_and_living.mistake(
-    "the first place of equal tokens",
-    "`index` finds the first place of a token, so tokens that occur twice get the same number. Count along.",
+@finished_and_active.mistake(
+    "the first index of equal tokens",
+    "`index` finds the first index of a token, so tokens that occur twice get the same number. Use enumerate.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
-    finished, living = finished_and_living.reference(tokens, eos, beam_size)
-    return [tokens.index(tokens[i]) for i in finished], [tokens.index(tokens[i]) for i in living]
+    finished, active = finished_and_active.reference(tokens, eos, beam_size)
+    return [tokens.index(tokens[i]) for i in finished], [tokens.index(tokens[i]) for i in active]
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -678,7 +681,8 @@ def _ranked(
 
 @n_best.mistake(
     "no length penalty",
-    "You rank by log-probability, which favours short hypotheses. Divide each by its length penalty first.",
+    "You rank by log-probability, which favours short hypotheses. Divide each by its length normalisation (blank 2) "
+    "first.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value)[:n]
@@ -697,14 +701,16 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 
 @n_best.mistake(
-    "multiplied by the penalty",
-    "You multiply by the penalty, which makes the scores of long hypotheses even lower. Divide by it.",
+    "multiplied by the normalisation",
+    "You multiply by the length normalisation, which makes the scores of long hypotheses even lower. Divide by it.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value * decoding.length_normalization(length, length_penalty))[:n]
 
 
-@n_best.mistake("the penalty subtracted", "You subtract the penalty. Divide the log-probability by it.")
+@n_best.mistake(
+    "the normalisation subtracted", "You subtract the length normalisation. Divide the log-probability by it."
+)
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value - decoding.length_normalization(length, length_penalty))[:n]
 
@@ -727,14 +733,16 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     ]
 
 
-@n_best.mistake("ranked by length", "You rank by length alone. Rank by log-probability divided by the penalty.")
+@n_best.mistake(
+    "ranked by length", "You rank by length alone. Rank by log-probability divided by the length normalisation."
+)
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: length)[:n]
 
 
 @n_best.mistake(
     "divided by the length",
-    "You divide by the length itself, whatever length_penalty is. Divide by the length penalty.",
+    "You divide by the length itself, whatever length_penalty is. Divide by the length normalisation (blank 2).",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / length)[:n]
@@ -787,7 +795,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 @n_best.mistake(
     "divided by a power of the length",
-    "You divide by the length to the power of `length_penalty`. The paper's formula is the one of exercise 2: use it.",
+    "You divide by the length to the power of `length_penalty`. The paper's formula is the one of blank 2: use it.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / length**length_penalty)[:n]
@@ -833,19 +841,19 @@ def _search(
     parent: Callable[[int], int] = lambda parent: parent,
 ) -> list[int]:
     """Beam search with a switch for each way to get it wrong."""
-    living: list[Hypothesis] = [(0.0, [bos])] * begin
+    active: list[Hypothesis] = [(0.0, [bos])] * begin
     finished: list[Hypothesis] = []
     for _ in range(steps):
-        scores = memory * torch.tensor([score for score, _ in living])
-        log_probs = torch.stack([model(reads(tokens)) for _, tokens in living])
+        scores = memory * torch.tensor([score for score, _ in active])
+        log_probs = torch.stack([model(reads(tokens)) for _, tokens in active])
         extensions = best_extensions.reference(scores, log_probs, width * beam_size)
         candidates = [
-            (value, [*living[parent(p)][1], token])
+            (value, [*active[parent(p)][1], token])
             for value, p, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
-        done, going_on = finished_and_living.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
+        done, continuing = finished_and_active.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
         finished += [candidates[place] for place in done]
-        living = [candidates[place] for place in going_on]
+        active = [candidates[place] for place in continuing]
         if shrink:
             beam_size -= len(done)
         if not beam_size or stop_at_first and finished:
@@ -853,9 +861,9 @@ def _search(
         if only_last:
             finished = [candidates[place] for place in done] or finished
     if last_counts:
-        finished += [(score, [*tokens, eos]) for score, tokens in living]
+        finished += [(score, [*tokens, eos]) for score, tokens in active]
     if unfinished_count:
-        finished += living
+        finished += active
     return n_best.reference(finished[:most], length_penalty, 1)[0]
 
 
@@ -961,7 +969,7 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 @beam_search.mistake(
     "unfinished hypotheses compete",
-    "At the end, your living hypotheses compete with the finished ones, and lose their last token, as if it were "
+    "At the end, your active hypotheses compete with the finished ones, and lose their last token, as if it were "
     "eos. Only finished ones count.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:

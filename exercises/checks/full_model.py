@@ -484,14 +484,14 @@ def _(d: int, f: int, n: int, v: int) -> int:
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
-@topic.exercise({"parameters": 10}, {"parameters": 63_082_496}, results=("training", "use"))
+@topic.exercise({"parameters": 10}, {"parameters": 63_082_496}, results=("training", "inference"))
 def memory(parameters: int) -> tuple[int, int]:
     """Weights, gradients and two means in four bytes each; weights in two."""
     return 16 * parameters, 2 * parameters
 
 
 @memory.mistake(
-    "no gradients and no optimizer state",
+    "no gradients and no optimiser state",
     "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two running averages "
     "for it.",
 )
@@ -500,7 +500,7 @@ def _(parameters: int) -> tuple[int, int]:
 
 
 @memory.mistake(
-    "no optimizer state",
+    "no optimiser state",
     "For training you count weights and gradients. Adam also keeps two running averages for each parameter.",
 )
 def _(parameters: int) -> tuple[int, int]:

@@ -293,7 +293,7 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 @smoothed_loss.mistake(
     "shared among the other tokens only",
-    "The right token gets no share of ε. Here all V tokens share it, as in the exercise before.",
+    "The right token gets no share of ε. Here all V tokens share it, as in the blank before.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     one = F.one_hot(target, logits.size(1))

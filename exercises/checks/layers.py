@@ -270,7 +270,7 @@ def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 @dropout.mistake(
     "the kept values are not scaled",
     "You keep the remaining values as they are, so the expected value is smaller in training than at inference. Scale "
-    "them up by as much as the dropped ones are missing.",
+    "up the values that are kept, so that the expected value stays the same.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) if training else x
@@ -403,7 +403,7 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @post_norm.mistake(
     "pre-norm",
-    "This is pre-norm, the next exercise: you normalise the sublayer's input. In post-norm, the sum is normalised.",
+    "This is pre-norm, the next blank: you normalise the sublayer's input. In post-norm, the sum is normalised.",
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return x + sublayer(norm(x))
@@ -411,8 +411,7 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @pre_norm.mistake(
     "post-norm",
-    "This is post-norm, the exercise before: you normalise the sum. In pre-norm, only the sublayer's input is "
-    "normalised.",
+    "This is post-norm, the blank before: you normalise the sum. In pre-norm, only the sublayer's input is normalised.",
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x + sublayer(x))

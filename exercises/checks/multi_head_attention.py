@@ -398,8 +398,8 @@ def _(
 
 @cross_attention.mistake(
     "padding taken to be at the end",
-    "You count the real tokens and hide whatever comes after so many. That is right only where the padding is at "
-    "the end: `real` tells for each position.",
+    "You assume that the padding is at the end: you count the real tokens and hide everything after that many "
+    "positions. Use `real`, which says of each position whether it is a real token.",
 )
 def _(
     x: Tensor,
@@ -519,7 +519,7 @@ def _(heads: Tensor, w_output: Tensor) -> Tensor:
     {"n_query": 2, "n_key": 3, "d_model": 4, "n_heads": 2},
     {"n_query": 2, "n_key": 3, "d_model": 4, "n_heads": 1},
     {"n_query": 25, "n_key": 30, "d_model": 512, "n_heads": 8},
-    results=("parameters", "products", "exponentials"),
+    results=("parameters", "multiplications", "exponentials"),
 )
 def layer_cost(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
     """By the formula; a test counts what the package's own layer does."""
@@ -637,7 +637,8 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 
 @layer_cost.mistake(
     "one softmax for all heads",
-    "Parameters and products are right. But each head has weights of its own, so it needs exponentials of its own.",
+    "Parameters and multiplications are right. But each head has weights of its own, so it needs exponentials "
+    "of its own.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     parameters, products, _ = _cost(n_query, n_key, d_model, n_heads)

@@ -68,7 +68,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "each frequency twice",
-    "You return each frequency twice. Sine and cosine do share it, but they are only paired in the next exercise.",
+    "You return each frequency twice. Sine and cosine do share it, but they are only paired in the next blank.",
 )
 def _(d_model: int) -> Tensor:
     return (10000.0 ** (-torch.arange(0, d_model, 2) / d_model)).repeat_interleave(2)

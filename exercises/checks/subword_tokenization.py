@@ -78,8 +78,8 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 
 @count_pairs.mistake(
-    "keys joined into one string",
-    "The counts are right, but your keys are joined strings. The two symbols of a pair have to stay separate.",
+    "keys that are one string",
+    "The counts are right, but your keys are strings. The two symbols of a pair have to stay separate.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     return {"".join(pair): count for pair, count in count_pairs.reference(words, counts).items()}
@@ -167,9 +167,9 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
 
 
 @best_pair.mistake(
-    "ties broken by the alphabet alone",
-    "Among equally frequent pairs, the one with the shorter joined symbol comes first. Only if the lengths are equal "
-    "does the alphabet decide.",
+    "ties broken by the code points alone",
+    "Among equally frequent pairs, the one with the shorter merged symbol comes first. Only if the lengths are equal "
+    "does the order of the code points decide, as when Python compares strings.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))
@@ -177,23 +177,24 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
 
 @best_pair.mistake(
     "ties broken by the length alone",
-    "Among equally frequent pairs of the same length, you take the one that was counted first. The alphabet should "
-    "decide.",
+    "Among equally frequent pairs of the same length, you take the one that was counted first. The code points "
+    "should decide, as when Python compares strings.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair))))
 
 
 @best_pair.mistake(
-    "pairs compared instead of joined symbols",
-    "You compare the first symbols of the pairs and then the second ones. Compare the joined symbols.",
+    "pairs compared instead of merged symbols",
+    "You compare the first symbols of the pairs and then the second ones. Compare the merged symbols.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), pair))
 
 
 @best_pair.mistake(
-    "the last in the alphabet", "Among equal pairs you take the last one in the alphabet. Take the first."
+    "the last one by code points",
+    "Among equal pairs you take the last one in the order of code points. Take the first.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs, key=lambda pair: (pairs[pair], -len("".join(pair)), "".join(pair)))
@@ -201,7 +202,7 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
 
 @best_pair.mistake(
     "the longest instead of the shortest",
-    "Among equally frequent pairs you take the one with the longest joined symbol. Take the shortest.",
+    "Among equally frequent pairs you take the one with the longest merged symbol. Take the shortest.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], -len("".join(pair)), "".join(pair)))
@@ -231,7 +232,7 @@ def _(pairs: dict[SymbolPair, int]) -> tuple[SymbolPair, int]:
 
 
 @best_pair.mistake(
-    "the joined symbol",
+    "the merged symbol",
     "You return the symbol that the best pair becomes. Return the pair, with its two symbols separate.",
 )
 def _(pairs: dict[SymbolPair, int]) -> str:
@@ -245,7 +246,7 @@ def _(pairs: dict[SymbolPair, int]) -> int:
 
 @best_pair.mistake(
     "capitals ignored",
-    "You compare in lower case. Compare the joined symbols as they are.",
+    "You compare in lower case. Compare the merged symbols as they are.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair).lower()))
@@ -269,7 +270,7 @@ def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "only the first occurrence", "You join the pair only where it occurs first. Join it everywhere in the word."
+    "only the first occurrence", "You merge the pair only where it occurs first. Merge it everywhere in the word."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     for i, neighbours in enumerate(pairwise(symbols)):
@@ -279,7 +280,7 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "from right to left", "If occurrences of the pair overlap, you join from the right. Work from left to right."
+    "from right to left", "If occurrences of the pair overlap, you merge from the right. Work from left to right."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return (
@@ -288,8 +289,8 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "an overlapping symbol joined twice",
-    "After a join you continue with the second symbol of the pair, so it can be joined again. Skip both symbols.",
+    "an overlapping symbol merged twice",
+    "After a merge you continue with the second symbol of the pair, so it can be merged again. Skip both symbols.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged, i = [], 0
@@ -304,7 +305,7 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "the second symbol is kept", "You join the pair but keep its second symbol as well. Both symbols become one."
+    "the second symbol is kept", "You merge the pair but keep its second symbol as well. Both symbols become one."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return ["".join(two) if two == pair else two[0] for two in pairwise([*symbols, ""])]
@@ -330,7 +331,7 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 @merge_pair.mistake(
     "earlier merges undone",
-    "You join all symbols and split the text again, so earlier merges are lost. Symbols that were already joined have "
+    "You join all symbols and split the text again, so earlier merges are lost. Symbols that were already merged have "
     "to stay as they are.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
@@ -345,13 +346,13 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return merged if tuple(symbols[-2:]) == pair and merged[-1] == "".join(pair) else merged[:-1]
 
 
-@merge_pair.mistake("nothing is joined", "You return the symbols unchanged.")
+@merge_pair.mistake("nothing is merged", "You return the symbols unchanged.")
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return list(symbols)
 
 
 @merge_pair.mistake(
-    "only the joined symbols compared",
+    "only the merged symbols compared",
     "You merge whatever gives the same text, such as (ab, c) for the pair (a, bc). Both symbols have to be those "
     "of the pair.",
 )
@@ -444,8 +445,8 @@ def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
 
 
 @learn.mistake(
-    "merges stored as joined symbols",
-    "The merges are right, but you store the joined symbols. A merge has to keep the two symbols separate.",
+    "merges stored as merged symbols",
+    "The merges are right, but you store the merged symbols. A merge has to keep the two symbols separate.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[str]:
     return ["".join(pair) for pair in _learn(text, n_merges)]
@@ -453,7 +454,7 @@ def _(text: dict[str, int], n_merges: int) -> list[str]:
 
 @learn.mistake(
     "only the first occurrence in each word is merged",
-    "If a pair occurs twice in a word, you join it only once there. Join it everywhere.",
+    "If a pair occurs twice in a word, you merge it only once there. Merge it everywhere.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, merge=merge_pair.mistakes[0].function)
@@ -498,7 +499,7 @@ def segment(word: str, merges: list[SymbolPair]) -> list[str]:
 
 @segment.mistake(
     "merges applied from left to right",
-    "You join the leftmost pair that is among the merges. The merge that was learned first comes first, wherever it "
+    "You merge the leftmost pair that is among the merges. The merge that was learned first comes first, wherever it "
     "is in the word.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
@@ -521,8 +522,8 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 @segment.mistake(
     "merges applied in reverse order",
-    "You go through the merges backwards. Late merges join symbols that earlier merges create, so hardly any of them "
-    "applies.",
+    "You go through the merges backwards. Late merges combine symbols that earlier merges create, so hardly any of "
+    "them applies.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)

@@ -751,7 +751,7 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 
 @token_batches.mistake(
-    "longest first", "You sort in descending order. The result is as good, but not what the task describes."
+    "longest first", "You sort in descending order. That works as well, but the text asks for the shortest first."
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, key=lambda pair: -_longer(pair))
@@ -1717,7 +1717,7 @@ def _tick_texts(positions: Any, labels: Any, count: int) -> list[str]:
         "the list of labels of the columns",
         "the list of labels of the rows",
         "that the first row is at the top",
-        "the color scale",
+        "the colour scale",
     ),
     keep=("weights",),
     differentiable=False,
@@ -1792,7 +1792,7 @@ def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None
 
 @plot_attention.mistake(
     "each image has its own scale",
-    "You let matplotlib choose the scale, so the largest weight always gets the brightest color, be it 0.9 or 0.09. "
+    "You let matplotlib choose the scale, so the largest weight always gets the brightest colour, be it 0.9 or 0.09. "
     "Fix the scale from 0 to 1, so that heat maps can be compared.",
 )
 def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
@@ -1808,8 +1808,8 @@ def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None
 
 
 @plot_attention.mistake(
-    "the color scale begins at the smallest weight",
-    "Only the upper end of your color scale is fixed. The lower end should be 0 in every figure.",
+    "the colour scale begins at the smallest weight",
+    "Only the upper end of your colour scale is fixed. The lower end should be 0 in every figure.",
 )
 def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
     _draw_attention(axes, weights, source, target, scale=(None, 1.0))
@@ -1962,7 +1962,7 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
     if train[-1] > max(0.7 * train[0], 0.5 * guessing):  # in a single long epoch, the mean loss is low, too
         return (
             f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {len(train)} epochs\nThat is far too "
-            "little for these short sentences. Is the learning rate too low or too high? Has the optimizer got the "
+            "little for these short sentences. Is the learning rate too low or too high? Has the optimiser got the "
             "parameters of the model that you train?"
         )
     return None
@@ -1977,7 +1977,10 @@ def _judge_translations(model: nn.Module, validation: list[float]) -> str | None
     if validation[-1] == min(validation):
         advice = "The validation loss was still falling at the end: train for more epochs."
     else:
-        advice = "The validation loss has passed its minimum, so more epochs won't help. Change the size or the rate."
+        advice = (
+            "The validation loss has passed its minimum, so more epochs won't help. Change the size of the model, "
+            "the dropout or the learning rate."
+        )
     return f"BLEU {score:.1f} on unseen sentences, and the goal is {BLEU_GOAL}\n{advice}"
 
 

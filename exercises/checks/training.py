@@ -105,7 +105,7 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
 
 @learning_rate.mistake(
     "constant after the warm-up",
-    "After the warm-up, your learning rate stays at its peak. It should fall with the square root of the step.",
+    "After the warm-up, your learning rate stays at its peak. It should fall with the inverse square root of the step.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5))
@@ -427,7 +427,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "the wrong sign",
-    "Your gradient has the wrong sign. Return what backward computes; the optimizer does the subtracting.",
+    "Your gradient has the wrong sign. Return what backward computes; the optimiser does the subtracting.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return -_accumulated(weight, parts, pad_id)

@@ -360,8 +360,8 @@ def _(ids: Tensor, table: Tensor) -> Tensor:
 
 @look_up.mistake(
     "one vector for each sentence",
-    "You average over the tokens of each sentence. Every token keeps a vector of its own; that is the difference to "
-    "the first translators, which had one vector for the whole sentence.",
+    "You average over the tokens of each sentence. Every token keeps a vector of its own; that is what "
+    "distinguishes attention from the first neural translation models, which had one vector for the whole sentence.",
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return table[ids].mean(1)

@@ -81,7 +81,7 @@ def _(*sizes: int) -> int:
 @training_flop.mistake(
     "no output layer",
     "The logits are missing. The output layer has a row of d_model weights for each token of the vocabulary; in the "
-    "base model, nothing takes more work.",
+    "base model, no other single layer takes as much work.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_target=(6, 2, 0))

@@ -152,7 +152,7 @@ def test_references_are_the_package() -> None:
 
 def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
     torch.manual_seed(0)
-    layer = MultiHeadAttention(12, 3, form="explicit").requires_grad_(False)
+    layer = MultiHeadAttention(12, 3, implementation="explicit").requires_grad_(False)
     x, memory = torch.randn(1, 4, 12), torch.randn(1, 5, 12)
     query, (key, value) = layer.project(x)
     projected = multi_head_attention.query_key_value.reference(
@@ -613,13 +613,13 @@ def extensions_by_loops(scores: Tensor, log_probs: Tensor, count: int) -> tuple[
 
 def sorted_out_one_by_one(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     finished: list[int] = []
-    living: list[int] = []
+    active: list[int] = []
     for place, token in enumerate(tokens):
         if token == eos and place < beam_size:
             finished.append(place)
-        elif token != eos and len(living) < beam_size:
-            living.append(place)
-    return finished, living
+        elif token != eos and len(active) < beam_size:
+            active.append(place)
+    return finished, active
 
 
 def ranked_by_tuples(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
@@ -632,12 +632,12 @@ def ranked_by_tuples(hypotheses: list[tuple[float, list[int]]], length_penalty: 
 def beam_without_dead_ends(
     model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int
 ) -> list[int]:
-    living, finished = [(0.0, [bos])], []
+    active, finished = [(0.0, [bos])], []
     for _ in range(steps):
-        every = [(s + v, [*t, i]) for s, t in living for i, v in enumerate(model(t).tolist()) if v > -math.inf]
+        every = [(s + v, [*t, i]) for s, t in active for i, v in enumerate(model(t).tolist()) if v > -math.inf]
         best = sorted(every, reverse=True)[: 2 * beam_size]
         finished += [h for h in best[:beam_size] if h[1][-1] == eos]
-        living = [h for h in best if h[1][-1] != eos][:beam_size]
+        active = [h for h in best if h[1][-1] != eos][:beam_size]
     return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, length_penalty))[1][1:-1]
 
 
@@ -1288,7 +1288,7 @@ OTHERS = [
     ("greedy_search", greedy_by_recursion),
     ("length_normalization", penalty_by_exponential),
     ("best_extensions", extensions_by_loops),
-    ("finished_and_living", sorted_out_one_by_one),
+    ("finished_and_active", sorted_out_one_by_one),
     ("n_best", ranked_by_tuples),
     ("beam_search", beam_without_dead_ends),
     ("ngram_counts", ngrams_by_zip),
@@ -1573,7 +1573,7 @@ def test_given_is_the_learners_own_once_it_is_right() -> None:
 
 @pytest.mark.parametrize("answer", [attention.given.join_heads, lambda heads: attention.given.join_heads(heads)])
 def test_a_blank_is_not_built_on_itself(answer: Any) -> None:
-    said = "✗ join_heads: it calls itself\nYour code calls `given.join_heads`, which is this very exercise. "
+    said = "✗ join_heads: it calls itself\nYour code calls `given.join_heads`, the result of this very blank. "
     assert message("join_heads", answer).startswith(said)
     assert attention.given.join_heads(torch.ones(1, 2, 3, 4)).shape == (1, 3, 8), "afterwards it can be used again"
 

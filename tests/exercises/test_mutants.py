@@ -56,8 +56,14 @@ EQUIVALENT = {
     ("beam_search", "return given.n_best(finished, length_penalty, 2)[0]"): "the best of the best two is the best",
     ("brevity_penalty", "return math.exp(1 - r / c) if c <= r else 1.0"): "where both are equal, exp(0) is one",
     ("corpus_bleu", "for n in (2, 1, 3, 4):"): "the order of a product's factors does not matter",
-    ("chrf", "mine, there = (hypothesis.replace(' ', ''), list(reference.replace(' ', '')))"): ANY_SEQUENCE,
-    ("chrf", "mine, there = (list(hypothesis.replace(' ', '')), reference.replace(' ', ''))"): ANY_SEQUENCE,
+    (
+        "chrf",
+        "hypothesis_characters, reference_characters = (hypothesis.replace(' ', ''), list(reference.replace(' ', '')))",
+    ): ANY_SEQUENCE,
+    (
+        "chrf",
+        "hypothesis_characters, reference_characters = (list(hypothesis.replace(' ', '')), reference.replace(' ', ''))",
+    ): ANY_SEQUENCE,
     (
         "roofline",
         "return (flop / n_bytes, max(arithmetic, traffic), arithmetic >= traffic)",
