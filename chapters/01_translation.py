@@ -144,7 +144,7 @@ assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 # whole source sentence at once and produces one vector for each word (more precisely, for each token, as we will see). The **decoder** generates the target sentence one word at a time. For each word it
 # uses two things: the target words that it has generated so far, called the **prefix**, and the encoder's vectors.
 #
-# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory**, are all that the decoder ever
+# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** (in other libraries, *encoder output* or `encoder_hidden_states`), are all that the decoder ever
 # learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
@@ -225,13 +225,14 @@ Picture(
 )
 
 # %% [markdown]
-# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So a second vector, which depends only on the position, is added to each embedding
+# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So the embedding is scaled up (by $\sqrt{d_\text{model}}$), and a second vector, which depends only on the position, is added to it
 # (see [Positional encoding](05_positional_encoding.ipynb)).
 #
 # ## The encoder puts words into context
 #
 # The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
-# vectors mean. In every layer, each position gathers information from all the others and updates its own vector. After the last layer there is still one vector per
+# vectors mean. Each layer has two steps: in **self-attention**, every position gathers information from all positions; then a small **feed-forward network** transforms each vector on its own. Both add their result to
+# the vector (a **residual connection**), and **layer normalisation** keeps the vectors at a constant scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one. After the last layer there is still one vector per
 # token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
 #
 # `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. A single sentence needs none.
@@ -266,7 +267,7 @@ assert tokens == ["▁light"] * 4 + ["▁dog"]
 
 # %% [markdown]
 # We compare the five vectors from the memory by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the heat map, look at the last row first: this is how little
-# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: *light* is most similar to itself where it has the same meaning (0.94 and 0.99), and a little less where it has the other (0.83 to 0.87).
+# an unrelated word, *dog*, resembles *light*. Then look at the first four rows. Before the first layer, all four vectors of *light* were equal, with a similarity of 1. Now two of them resemble each other most if they share a meaning (0.94 and 0.99), and a little less if they don't (0.83 to 0.87).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -301,15 +302,16 @@ for caption, word in zip(
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# The same row of the table has led to measurably different vectors, and the translations differ, too: *hell* for the shirt and the jacket, *Licht* for the sign and the sun. The words around *light* change together with its meaning, so
-# this test can't show whether the vectors differ because of the meaning or only because of the neighbouring words. But these words are all that the encoder can infer the meaning from.
+# The same row of the table has led to measurably different vectors, and the translations differ, too: *hell* for the shirt and the jacket, *Licht* for the sign and the sun. The words around *light* change together with its meaning, and it is an adjective in one pair and a noun in the other. So
+# this test can't show whether the vectors differ because of the meaning or only because of grammar and neighbouring words. But these words are all that the encoder can infer the meaning from.
 #
 # ## The decoder predicts the next token
 #
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The prefix
 # begins with a special token, `<bos>` ("beginning of sentence").
 #
-# The answer is one score for each token of the vocabulary, a **logit**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
+# The decoder returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes its dot product with one learned vector for each token of the
+# vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
 # positive, and divides by their sum, so that they add up to one.
 
 
@@ -334,8 +336,8 @@ assert best.values[0] > 0.9
 # *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest of the probability is spread thinly over thousands of tokens: in training,
 # the model was always asked to give the correct token a little less than 100%, so it learned never to be quite certain. That is called [label smoothing](10_label_smoothing.ipynb).)
 #
-# To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
-# previous ones is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
+# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>` ("end of sentence"). This is **greedy search**. A model that generates one token at a time,
+# each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
 
 # %%
@@ -406,13 +408,17 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
 # The grammar adapts to the forced word. After *Zwei*, noun and verb are plural: *Hunde rennen*. After *Auf* comes the field, and then the verb before the dog, as
-# German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. The same happens when greedy search itself picks a wrong token: it can never take it back, and has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
+# German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. Greedy search has the same weakness: if it picks a wrong token, it can't take it back and has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
 #
 # ## Training: all positions at once
 #
-# Inference needs one step per token, because each step needs the token before. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
+# Inference needs one step per token, because each step needs the token that the step before has generated. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
 # token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
 # position can copy its answer (see [Masking](04_masking.ipynb)).
+#
+# At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient tells how every parameter of the model,
+# from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. A few thousand such steps, each on a few hundred sentences, made this model out of random
+# numbers ([Training](11_training.ipynb) shows how).
 #
 # If we feed it the model's own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
 
@@ -435,9 +441,9 @@ SourceCode(Transformer.forward)
 # %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, the heads that read the memory assign a weight to each source position; the
-# weights are positive and sum to one. Each head then takes the weighted average of vectors that it computes from the memory, one for each source position. So a large weight means: *the vector of this source position makes up much of what
-# the head passes on*. (How much that adds to the prediction depends on the vector, too, as [What attention heads do](14_attention_heads.ipynb) shows.) The [next chapter](02_attention.ipynb) shows how a head computes its weights and these vectors.
+# How does the decoder use the memory? By **cross-attention**: in each layer of the decoder, several **attention heads** read the memory. At every target position, each head assigns a weight to each source position; the
+# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So a large weight means: *the value of this source position makes up much of what
+# the head passes on*. (How much that adds to the prediction depends on the value, too, as [What attention heads do](14_attention_heads.ipynb) shows.) The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. The first head aligns word by word: *Ein* with *A*, *das* with *the*. The second is the head from the top of this
@@ -492,8 +498,8 @@ for layer, head, expected in (
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size at each. The variants in
-# use were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help information to survive in the state for longer. In the first
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual
+# variants were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help information to survive in the state for longer. In the first
 # translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
 #
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
@@ -548,7 +554,7 @@ by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
 
 # %% [markdown]
 # The vertical axis is logarithmic, so a straight line that falls is an exponential decay. The recurrent layers depend *more* strongly on the nearest words than attention does. But with every further
-# token, the gradient of a recurrent layer is multiplied by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
+# token, the gradient of a recurrent layer is multiplied by a factor below one: the gradient **vanishes**. (How fast depends on the initialisation, here PyTorch's default. A larger bias of the LSTM's forget gate, a common trick, slows the decay.) Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
 from transformer.plots.gradient_decay import gradient_decay
@@ -595,7 +601,7 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1 (its last row, self-attention that is restricted to a neighbourhood, is left out here, and the $n/k$ is from the text of §4). It is for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors.)
+# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$ and convolutions of width $k$, up to constant factors. It counts attention's weights and weighted averages, but not the matrix products that prepare its vectors:
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
@@ -603,32 +609,35 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 # | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if each layer skips more positions than the one before (dilated convolutions) |
 #
+# (The $n/k$ is from the text of §4, and we left out the table's last row, self-attention that is restricted to a neighbourhood.)
+#
 # The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
 # one of the main problems of the field.
 #
 # ## Encoder-only and decoder-only models
 #
 # Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. The decoder also sees every position of the encoder's memory.
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In its cross-attention, it also sees every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
 from transformer.plots.masks import mask_grid
 
 full = torch.ones(4, 4, dtype=torch.bool)
-english, german = ["a", "dog", "runs", "away"], ["ein", "Hund", "rennt"]
+english = ["a", "dog", "runs", "away"]
+german = ["ein", "Hund", "rennt", "davon"]
 Row(
     Picture(
         mask_grid(full, english, english, title="encoder"),
-        alt="Four words by four words, all cells filled: every word sees every word.",
+        alt="Four English words by themselves, all filled: every word sees every word.",
     ),
     Picture(
-        mask_grid(causal_mask(4)[0, 0], english, english, title="decoder"),
-        alt="Four by four, filled on and below the diagonal: no word sees a later one.",
+        mask_grid(causal_mask(4)[0, 0], german, german, title="decoder"),
+        alt="Four German words, filled up to the diagonal: no word sees a later one.",
     ),
     Picture(
-        mask_grid(full[:3], german, english, title="decoder to memory"),
-        alt="Three German words by four English words, all cells filled.",
+        mask_grid(full, german, english, title="cross-attention"),
+        alt="Four German words by four English words, all cells filled.",
     ),
     caption=(
         "Each row is a position, and its green cells are what it may attend to. "
@@ -640,7 +649,7 @@ Row(
 # | family | for example | suited to |
 # |---|---|---|
 # | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | understanding a text: each word's vector reflects both sides of its context |
-# | decoder-only | [GPT](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
+# | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
 # [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from the same parts, in a few lines each.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Attention
 #
-# In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
-# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**: the thicker an arc, the more the word at its other end counts in what *it* receives. (The numbers behind it are made up; we'll soon compute with them by hand.)
+# What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from it. That mechanism is **attention**.
+# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The numbers are made up; we'll soon compute with them by hand.)
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -161,7 +161,7 @@ Picture(
 
 # %% [markdown]
 # **Now rotate the query yourself.** At 0° it looks for something alive, at 90° for food: watch the weights move from *dog* to *milk*, and the output from *er* to *sie*. Then change its length. With length 0 all
-# scores are 0, and every word gets the same weight. The longer the query, the more the largest weight takes, until the soft lookup is practically a hard one.
+# scores are 0, and every word gets the same weight. The longer the query, the more weight goes to the best-matching key, until the soft lookup is practically a hard one.
 
 # %% tags=["hide-input"]
 from transformer.plots.rotate_query import rotate_query
@@ -195,10 +195,9 @@ Captioned(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Queries and keys have $d_k$ numbers, values have $d_v$. Why three vectors? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing. The word *it*, for example, has a key and a value of zero,
-# but it has an interesting query.
+# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing.
 #
-# Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for. The word *it*, which has taken in "tired" in an earlier layer, looks for something alive.
+# Say $d_\text{model} = 6$. The first four features are the key (alive, food) and the value (*er*, *sie*) from the example above; the last two are the query: what the word is looking for. The word *it*, which has taken in "tired" in an earlier layer, looks for something alive.
 # The verb *left* looks for two things: someone alive, who does the leaving, and food, the thing left behind.
 
 # %%
@@ -238,7 +237,7 @@ assert_close(weights[1, 0], weights[1, 2])
 
 # %% [markdown]
 # In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*. The other three words have a query of zero, so they attend to everything
-# equally: a softmax cannot abstain.
+# equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** ([What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -259,8 +258,8 @@ Picture(
 # %% [markdown]
 # ## Why the scores are scaled
 #
-# The formula in the paper has one more part, and two dimensions are too few to see what it is for. In the paper's base model (the smaller of its two), queries and keys have $d_k = 64$ numbers (§3.2.2). Let us draw random queries and keys, all of
-# whose components have mean 0 and variance 1. (A model's initial weights are usually chosen so that this roughly holds.) For each of 1,000 queries, we compute the scores of 16 keys:
+# The formula in the paper has one more part, and two dimensions are too few to see what it is for. The paper's base model, the smaller of its two, has $d_k = 64$ (§3.2.2). Let us draw random queries and keys, all of
+# whose components have mean 0 and variance 1. (A model is usually initialised so that this roughly holds.) For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -276,11 +275,11 @@ for d_k in (4, 16, 64, 256):
     print(f"d_k = {d_k:3}: standard deviation {deviation:4.1f}")
 
 # %% [markdown]
-# The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products, each with variance 1. The variances of independent terms add up to $d_k$, so the standard deviation
+# The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation
 # is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
-# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because a small
-# change in the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores.
+# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because its gradient vanishes. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$, and with respect to another score $-w_i w_j$.
+# If one weight is near 1 and the others are near 0, all these products are near 0. We measure both effects for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores. The function returns the **medians** over all queries.
 
 
 # %%
@@ -298,7 +297,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, the median query gives one key all its weight, and its gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -313,11 +312,11 @@ Row(
                 for label, line in labels.items()
             },
             "$d_k$",
-            "Largest of 16 weights",
+            "Largest weight (median)",
             log2_x=True,
         ),
         alt=(
-            "Largest weight against d_k from 2 to 1024. Without scaling it rises from "
+            "Largest weight (median over the queries) against d_k from 2 to 1024. Without scaling it rises from "
             "0.25 to 1; divided by the root of d_k it stays at about 0.2."
         ),
     ),
@@ -329,16 +328,18 @@ Row(
                 for label, line in labels.items()
             },
             "$d_k$",
-            "Its gradient",
+            "Norm of its gradient (median)",
             log2_x=True,
         ),
         alt=(
-            "Gradient against d_k from 2 to 1024. Without scaling it falls from d_k = 16 "
-            "on, and is almost zero from 256 on; divided by the root it stays level."
+            "Norm of the gradient (median) against d_k from 2 to 1024. Without scaling it "
+            "falls from d_k = 16 on, and is almost zero from 256 on; divided by the root "
+            "it stays level."
         ),
     ),
     caption=(
-        "Without scaling, one key takes nearly all the weight as the keys get "
+        "The largest of 16 weights and the norm of its gradient, for the median "
+        "query. Without scaling, one key takes nearly all the weight as the keys get "
         "wider, and the gradient vanishes. With scaling, both curves stay level."
     ),
 )
@@ -349,15 +350,27 @@ assert max(level) < 1.25 * min(level)
 at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
+torch.manual_seed(0)
+scores = random_scores(512)
+weights = scores.softmax(dim=-1)
+best, second = scores.topk(2).values.unbind(dim=-1)
+jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None]
+norm = jacobian[range(1000), scores.argmax(dim=-1)].norm(dim=-1)
+assert 0.1 < (norm > 0.1).float().mean() < 0.25  # a minority
+assert (best - second)[norm > 0.1].max() < 3 < (best - second).median()
+assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost none
+
 # %% [markdown]
-# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. A trained model keeps the scaling, but it probably matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the gradient of the median query is already less than half as large without scaling as with it; at 512, it is less than a hundredth. A few queries, whose best two scores nearly tie, still get a gradient, but most get almost none. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 #
-# **Move the query, the keys and the values.** This example has three keys. Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
+# With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
+#
+# **Move the query, the keys and the values.** Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
 # the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies inside the triangle.)
 #
 # <div class="widget" data-widget="attention">
@@ -376,7 +389,7 @@ assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 #
 # ## The code
 #
-# **As loops.** One number at a time is slow, but it leaves no doubt about what happens.
+# **As loops.** Slow, but it leaves no doubt about what happens:
 
 
 # %%
@@ -394,7 +407,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **As matrix products.** The two inner loops are the product $QK^\top$, and the last one is the product with $V$. The loop over the queries disappears as well, since each row is computed on its own.
+# **As matrix products.** For one query, the loops over `j` and `d` compute one row of $QK^\top$, and the last loop computes that row's product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
 
 
 # %%
@@ -416,10 +429,10 @@ SourceCode(attention)
 # The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
-# - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) The chapter on [masking](04_masking.ipynb) explains when it is needed, and why the weights are also multiplied by it.
-# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
+# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't do this, so the default is 0.
 #
-# PyTorch has this function, too: `scaled_dot_product_attention`. It is usually **fused**, which means that one program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
+# PyTorch has this function, too: `scaled_dot_product_attention`. It chooses among several implementations. Where the hardware, the dtype and the mask allow it, it uses a **fused** one: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
 # of this course calls it whenever nobody asks for the weights. On random input, with a different size for each dimension so that none can be confused, all four agree:
 
 # %%
@@ -433,14 +446,46 @@ assert_close(output, expected)
 output.shape, weights.shape
 
 # %% [markdown]
+# ## Self-attention and cross-attention
+#
+# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German
+# sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
+# shapes change: the matrix of weights is no longer square.
+
+# %%
+german = torch.randn(3, 6)  # three German tokens so far: (3, d_model)
+_, weights = attention(german @ w_query, x @ w_key, x @ w_value)
+weights.shape  # (German queries, English keys)
+
+# %% [markdown]
+# A softmax yields only *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
+# Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
+#
+# ## Attention ignores the order of its inputs
+#
+# Permute the keys together with their values, and the output of a query is **invariant**: a sum doesn't depend on the order of its terms. In self-attention the queries are permuted, too, so each word takes its output along to its new position. Self-attention is **permutation-equivariant**: its
+# outputs are permuted in the same way as its inputs.
+
+# %%
+order = torch.tensor([4, 2, 0, 3, 1])
+output, _ = attention(query, key, value)
+invariant, _ = attention(query, key[order], value[order])
+assert_close(invariant, output)
+equivariant, _ = attention(query[order], key[order], value[order])
+assert_close(equivariant, output[order])
+print("the same outputs for", *words, "/", *[words[i] for i in order])
+
+# %% [markdown]
+# So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to say where each word is: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
+#
 # ## Additive attention
 #
-# The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), which came before the Transformer, uses a small network with one hidden layer.
-# It multiplies the query by one trained matrix and the key by another, and adds the results, hence the name **additive attention** (§3.2.1). The tanh is applied to each component of this hidden layer, and a trained vector $w$ turns it into one number:
+# Why a dot product? Before the Transformer, the attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) compared a query with a key by a small network with one hidden layer.
+# It multiplies the query by one trained matrix and the key by another and adds the results, hence the name **additive attention** (§3.2.1). After a tanh, a trained vector $w$ turns this hidden layer into one number:
 #
 # $$ \text{score}(q, k) = \tanh(q\,W_q + k\,W_k)\,w $$
 #
-# Let us try it on random queries, keys and matrices. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
+# Does its gradient vanish for large $d_k$, like that of the unscaled dot product? We try random queries, keys and matrices. As is usual in a freshly initialised layer, the entries of the matrices and of $w$ have variance $1/d_k$. So additive attention comes with its scaling built in:
 
 
 # %%
@@ -465,17 +510,19 @@ Picture(
             for label, line in labels.items()
         },
         "$d_k$",
-        "Gradient of the largest weight",
+        "Norm of the gradient (median)",
         log2_x=True,
     ),
     alt=(
-        "Gradient against d_k from 2 to 1024 for three kinds of score. The dot product "
-        "without scaling falls to zero; with scaling it is level at about 0.18, and "
-        "additive attention is level at about 0.12."
+        "Norm of the largest weight's gradient (median) against d_k from 2 to 1024 "
+        "for three kinds of score. The dot product without scaling falls to zero; "
+        "with scaling it is level at about 0.18, and additive attention is level at "
+        "about 0.12."
     ),
     caption=(
-        "The gradient vanishes for the unscaled dot product as the keys get wider. "
-        "Scaled dot products and additive attention stay level."
+        "The gradient of the largest weight, for the median query: it vanishes for "
+        "the unscaled dot product as the keys get wider. Scaled dot products and "
+        "additive attention stay level."
     ),
 )
 
@@ -484,9 +531,9 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because we divided $w$ by $\sqrt{d_k}$, as is usual when a layer is initialised. That may be why, as the paper reports, it does better than the dot product *without* scaling for large $d_k$.
-# With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best, and only one number per pair, the score, has to be stored. Additive attention has to apply a tanh to a hidden layer for every
-# *pair* of a query and a key. Here is how many intermediate numbers each of them has to hold for 512 tokens:
+# It does not: the tanh keeps every hidden unit between −1 and 1, and $w$ keeps their weighted sum from growing with $d_k$. That may be why, as the paper reports, additive attention does better than the dot product *without* scaling for large $d_k$.
+# With scaling, this advantage is gone, and the cost decides. The dot products of all pairs are a single matrix product, which is what GPUs do best, and only the scores have to be stored: $n^2$ numbers. Additive attention has a hidden layer for every
+# *pair* of a query and a key: $n^2 d_k$ numbers. For 512 tokens:
 
 # %%
 n, d_k = 512, 64
@@ -494,26 +541,11 @@ print(f"dot product: {n * n:12,} numbers, the scores")
 print(f"additive:    {n * n * d_k:12,} numbers, the hidden layers")
 
 # %% [markdown]
-# That is why the Transformer uses the dot product.
-#
-# ## Self-attention and cross-attention
-#
-# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German
-# sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
-# shapes change: the matrix of weights is no longer square.
-
-# %%
-german = torch.randn(3, 6)  # three German tokens so far: (3, d_model)
-_, weights = attention(german @ w_query, x @ w_key, x @ w_value)
-weights.shape  # (German queries, English keys)
-
-# %% [markdown]
-# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
-# Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
+# So the Transformer uses the dot product.
 #
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error, because all shapes fit. Here are three, and how each shows itself.
+# The worst bugs in attention raise no error, because all shapes fit. Here are three.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
@@ -542,17 +574,6 @@ assert words[weights.argmax()] == "dog"
 large = torch.tensor([100.0, 99.0, 0.0])
 print("formula: ", large.exp() / large.exp().sum())
 print("softmax: ", large.softmax(dim=0))
-
-# %% [markdown]
-# **Not a bug, but it surprises many:** attention ignores the order of the words. Shuffle the keys together with their values, and each query still gets the same output. Information about positions has to be put
-# into the vectors: see the chapter on [positional encoding](05_positional_encoding.ipynb) (§3.5).
-
-# %%
-shuffled = torch.tensor([4, 2, 0, 3, 1])
-in_order, _ = attention(query, key, value)
-out_of_order, _ = attention(query, key[shuffled], value[shuffled])
-assert_close(in_order, out_of_order)
-print("same output for", *words, "/", *[words[i] for i in shuffled])
 
 # %% [markdown]
 # ## Questions

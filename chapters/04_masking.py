@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Masking
 #
-# Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
-# **In the figure, two of the three do. How do they cheat, and how can you stop them?**
+# Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. No honest model can do better than
+# to give each of the ten digits the probability 1/10, and the cross-entropy of that is $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -118,9 +118,8 @@ Picture(
 )
 
 # %% [markdown]
-# Models A and B can see the digits that they are supposed to predict. Each has one small bug. Neither raises an error. During training, both models look like a great success, and afterwards both are useless. What are the bugs, and how could we have found them?
-
-# %% [markdown]
+# Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. Afterwards they are useless. What are the bugs, and how could we have found them?
+#
 # By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
 # leaks from the future.
 #
@@ -139,7 +138,7 @@ Picture(
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# The figure shows this for the translation *the milk was sour* (in this chapter, we translate from German into English). Every row is a training example of its own: the green cells are what it may see, and
+# The figure shows this for the translation *the milk was sour*. (In this chapter we translate from German into English, so that the tokens in the decoder's grids are English.) Every row is a training example of its own: the green cells are what it may see, and
 # on the right is what it should predict (`<eos>` means that the sentence ends).
 
 # %% tags=["hide-input"]
@@ -159,7 +158,7 @@ Picture(
 )
 
 # %% [markdown]
-# One sentence gives five training examples, and the model computes all of them at once. A recurrent network needs five steps, one after another; this is a
+# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network trained with teacher forcing has the same five targets, but it must compute its five states one after another. This is a
 # main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
 # model only has to copy it.
 #
@@ -197,7 +196,7 @@ print(scores)
 assert_close(scores.softmax(dim=-1), weights)
 
 # %% [markdown]
-# And now we don't have to stop at equal weights. Replace the zeros by the scores of queries and keys, leave the $-\infty$ where they are, and you have attention
+# And now we don't have to stop at equal weights. Replace the zeros with the scores of queries and keys, leave the $-\infty$ where they are, and you have attention
 # that only looks back (§3.2.3). The triangle is called the **causal mask**, or look-ahead mask:
 
 # %%
@@ -207,8 +206,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# The weights of the average and those of causal attention form the same triangle, and in both, each row sums to one. The only difference is that
-# attention can choose how much weight each earlier position gets.
+# The average and causal attention have the same triangle of weights, and in both, each row sums to one. But attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
 positions = [str(i) for i in range(5)]
@@ -298,7 +296,7 @@ SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
 # The figure shows the masks of the first translation, which has one padding token. Read along a row: a green cell is a token that this query may attend to. Padding removes a
-# column, the future removes a triangle, and the third grid is green where the first two are both green.
+# column, and the future removes a triangle.
 
 # %% tags=["hide-input"]
 english = "<bos> it was tired <pad>".split()
@@ -322,10 +320,14 @@ Picture(
 )
 
 # %% [markdown]
-# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and its prediction is left out of the loss.
+# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and its prediction is left out of the loss. So padding must be handled in two separate places, the attention mask **and** the loss. The second is one argument:
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. As long as a row has one cell left, it sums to one. And
-# with the causal mask, the first row has no choice at all.
+# ```python
+# F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)  # <pad>
+# ```
+#
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. As long as a row has one cell left, it sums to one.
+# With the causal mask, the first token can attend only to itself, so its weight is always 1.
 
 # %% tags=["hide-input"]
 torch.manual_seed(1)
@@ -358,8 +360,8 @@ Captioned(
 # | self-attention in the decoder | target | target | target padding **and** the future |
 # | cross-attention in the decoder | target | source | source padding |
 #
-# The source has no future: the sentence to translate is complete from the start, and each of its words may attend to all the others. In
-# cross-attention the keys come from the source, so it is the padding of the *source* that must be hidden, although the queries come from the target. The grids show all three for our first sentence:
+# The source has no future, because the sentence to translate is complete from the start. In
+# cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target. The grids show all three for our first sentence:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -423,7 +425,7 @@ def masked_attention(query, key, value, mask):
 
 # %% [markdown]
 # It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one:
+# PyTorch applies the causal mask itself, and you don't have to build one. But its triangle starts at the top left, so this is only right if queries and keys are the same positions. With a KV cache ([Decoding](12_decoding.ipynb)), the one new query would see only key 0: don't pass it there.
 
 # %%
 torch.manual_seed(0)
@@ -443,11 +445,13 @@ for i in range(5):
     seen = both[i].nonzero()[:, 0]
     alone = (q[i] @ k[seen].T / math.sqrt(8)).softmax(dim=-1) @ v[seen]
     assert_close(masked_attention(q, k, v, both)[i], alone)
+# is_causal=True aligns the triangle to the top left: one query sees only key 0.
+assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 
 # %% [markdown]
 # ### A query with nothing to attend to
 #
-# Sooner or later, a query will have no key left, for example because a sentence consists of padding only. Then all scores are $-\infty$, all
+# Sooner or later, a query will have no key left, for example because a sentence consists of padding only. Or the padding is on the *left*, as is usual when a decoder-only model generates in batches: with the causal mask, the first queries then see only padding. (This course pads on the right.) In such a row all scores are $-\infty$, all
 # exponentials are 0, and so is the sum that the softmax divides by. The result is NaN, and a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
 # weights of the model.
 #
@@ -467,8 +471,8 @@ print("times the mask  ", finite * nothing)
 # %% [markdown]
 # The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
-# Many programs use `-1e9` as the low number. But float16, a 16-bit number format, ends at ±65,504. There, `masked_fill` raises an error; and in a program that adds the number to
-# the scores instead, it becomes $-\infty$, and the NaN is back. Filling in `torch.finfo(dtype).min` works for every floating-point type.
+# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. But float16, a 16-bit number format, ends at ±65,504. There, `-1e9` becomes
+# $-\infty$, and the NaN is back (`masked_fill` raises an error). Filling in `torch.finfo(dtype).min` works for every floating-point type.
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
@@ -484,7 +488,7 @@ assert torch.finfo(torch.float16).max == 65504
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. It needs at least two tokens, a model in `eval()` mode, because the randomness of dropout would look like a leak, and a small tolerance for rounding:
 
 
 # %%
@@ -516,7 +520,7 @@ assert torch.equal(changes, causal_mask(4)[0, 0])
 changes
 
 # %% [markdown]
-# What we measured is the causal mask itself, although the test knows nothing about masks.
+# The test knows nothing about masks, yet the table that it measured is exactly the causal mask.
 #
 # There is a similar test for padding: **more of it must not change anything.** We append three padding tokens to the source and to the target. The outputs of the real words stay the
 # same:
@@ -549,9 +553,9 @@ causal = causal_mask(4)[0, 0]
 print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The consequence is worse: through that sum, every output but the last depends on the future.
+# The consequence is worse: through that sum, every output but the last depends on the future. Dividing each row by its sum afterwards would repair the weights, and that is exactly what masking before the softmax does.
 #
-# **Build a mask yourself.** Click cells to hide them, then switch the bug on. Does any row still sum to one? Start again, take the padding token away and switch the bug on: now one row does. (The last one: with no padding, nothing is hidden from it.)
+# **Build a mask yourself.** Tick *the bug: mask after the softmax*. No row sums to one any more. Now set the padding to 0: the last row does, because nothing is hidden from it. Then click scores to hide or show their keys.
 #
 # <div class="widget" data-widget="masks">
 #
@@ -569,22 +573,39 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 #
 # </div>
 
+# %% tags=["remove-cell"]
+late = masked_too_late(x, causal)
+assert_close(late / late.sum(dim=-1, keepdim=True), attention(x, x, x, causal)[1])
+
 # %% [markdown]
-# **2. The mask is inverted.** Each word sees exactly what it shouldn't. It happens easily, because libraries disagree, and even PyTorch disagrees with itself: True means *may attend*
-# in `scaled_dot_product_attention`, but *hidden* in `nn.MultiheadAttention`. If we pass our mask to the latter, the first word attends only to the
-# future, and the last one to nothing at all:
+# **2. The mask is inverted.** Each word sees exactly what it shouldn't. It happens easily, because libraries disagree, and PyTorch even disagrees with itself:
+#
+# | mask | meaning |
+# |---|---|
+# | this course | True = may attend |
+# | `attn_mask` of PyTorch's `scaled_dot_product_attention` | True = may attend |
+# | `attn_mask` and `key_padding_mask` of `nn.MultiheadAttention` | True = hidden |
+# | `attention_mask` of Hugging Face's models | 1 = token, 0 = padding |
+#
+# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN, the case from the section above:
 
 # %%
 layer = nn.MultiheadAttention(8, num_heads=1, batch_first=True)
 _, weights = layer(x[None], x[None], x[None], attn_mask=causal)
 weights[0].detach()
 
+# %% tags=["remove-cell"]
+assert weights[0, -1].isnan().all() and not weights[0, :-1].isnan().any()
+assert not weights[0, :-1].tril().any()  # nothing but the future
+without, _ = layer(x[None], x[None], x[None], attn_mask=causal, need_weights=False)
+assert not without.isnan().any()
+
 # %% [markdown]
-# The remedy is to pass `~causal` there.
+# The remedy is to pass `~causal` there. Don't count on a NaN to warn you: with `need_weights=False`, the same layer silently returns zeros for that row's attention.
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask. (With the inverted mask, two cells on the diagonal are right by accident. A word's own token is hidden as a key, but it still supplies the query. In the first two rows at least two keys are left, and the query decides how the weight is divided between them, so changing that token changes the output.)
+# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask.
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -627,7 +648,13 @@ Row(
 )
 
 # %% [markdown]
-# **4. The head dimension is missing.** Broadcasting aligns dimensions from the right. A padding mask of shape (batch, 1, key) is therefore read as (heads, 1, key): PyTorch
+# <details><summary>With the inverted mask, why are two cells on the diagonal right?</summary>
+#
+# By accident. A word's own token is hidden as a key, but it still supplies the query. In the first two rows at least two keys are left, and the query decides how the weight is divided between them, so changing that token changes the output.
+#
+# </details>
+#
+# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key), and because broadcasting aligns dimensions from the right, the same mask is read as (heads, 1, key): PyTorch
 # takes your sentences for heads. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. We print the largest weight that each of two heads
 # gives to that token:
 
@@ -642,7 +669,11 @@ for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
 
 # %% [markdown]
 # With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
-# It is only by coincidence that no error was raised: the batch happens to have as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
+# No error was raised, because the batch happens to have as many sentences as the layer has heads. With a single head, the masking raises none for any batch size: the scores are then broadcast to (batch, batch, query, key). So test with several heads and with a batch size that is neither 1 nor the number of heads, and assert the shape of the weights.
+
+# %% tags=["remove-cell"]
+_, weights = attention(q[:, :1], k[:, :1], v[:, :1], wrong_mask)
+assert weights.shape == (2, 2, 3, 3)  # (batch, batch, query, key)
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
@@ -660,16 +691,18 @@ print(f"C, right mask and target   {losses_c[-1]:.2f}")
 # %% [markdown]
 # Model A doesn't quite reach zero, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
 #
-# All that model A has learned is to copy the next token. At inference there is none to copy. With the right mask, it is much worse than guessing:
+# All that model A has learned is to copy the next token, and model B repeats the current one. With the right mask and a shifted target, as at inference, both are much worse than guessing:
 
 # %%
-with torch.no_grad():
-    honest_loss = loss_on_random_digits(model_a, causal_mask(8))
-print(f"guessing                     {math.log(10):.2f}")
-print(f"model A with the right mask  {honest_loss:.2f}")
+print(f"guessing  {math.log(10):5.2f}")
+honest_losses = []
+for name, cheater in (("A", model_a), ("B", model_b)):
+    with torch.no_grad():
+        honest_losses.append(loss_on_random_digits(cheater, causal_mask(8)))
+    print(f"model {name}   {honest_losses[-1]:5.2f}")
 
 # %% tags=["remove-cell"]
-assert honest_loss > math.log(10) + 1
+assert min(honest_losses) > math.log(10) + 1
 assert losses_b[-1] < 0.05 and abs(losses_a[-1] - math.log(10) / 8) < 0.1
 assert abs(losses_c[-1] - math.log(10)) < 0.05
 
@@ -764,7 +797,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, and for that the mask is
-# needed. A cache ([Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed.
+# needed. A cache ([Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it would hide all keys but the first.
 #
 # </details>
 

@@ -2,7 +2,7 @@
 # # Positional encoding
 #
 # *A dog bites a man. A man bites a dog.* The same words, but not the same news. The figure shows the vector that a trained encoder outputs for *dog*
-# in each sentence: once without and once with positional encoding. **Compare the two strips of each pair.** Which pair lets the decoder tell who was bitten?
+# in each sentence. For the upper two strips, we set the trained model's positional encoding to zero. The lower two show the model as it was trained. **Compare the strips of each pair.** Which pair lets the decoder tell who was bitten?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -82,8 +82,8 @@ def vectors_of_dog(model):
 
 
 pairs = {
-    "Without positional encoding": vectors_of_dog(without_positions),
-    "With positional encoding": vectors_of_dog(model),
+    "Positional encoding removed": vectors_of_dog(without_positions),
+    "As trained": vectors_of_dog(model),
 }
 with style.in_style():
     figure = Figure(figsize=(5, 2.3), layout="constrained")
@@ -104,12 +104,13 @@ Picture(
     figure,
     alt=(
         "The first 40 of 128 numbers of the encoder's output for the word dog, as "
-        "coloured strips, one for each of the two sentences. Without positional "
-        "encoding the two strips are identical. With it, they differ in most numbers."
+        "coloured strips, one for each of the two sentences. With the positional "
+        "encoding removed, the two strips are identical. As trained, they differ in "
+        "most numbers."
     ),
     caption=(
         "The encoder's vectors for “dog” in two sentences, as coloured strips. "
-        "Without positional encoding they are identical; with it, they differ."
+        "With the model's positional encoding removed, they are identical."
     ),
 )
 
@@ -126,7 +127,7 @@ assert (different[0] - different[1]).abs().max() > 1
 #
 # ## Attention ignores order
 #
-# Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the same translator makes of the two
+# Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two
 # sentences, first as it was trained and then with the encoder's positional encoding removed:
 
 # %%
@@ -148,8 +149,8 @@ assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 # both times, so it can't tell the two sentences apart.
 #
 # The reason lies in what an encoder is made of. The query, key and value projections treat each position separately, and so do the parts that you will
-# meet in [the next chapter](06_layers.ipynb). Only attention combines positions, and it does so with a weighted sum, which doesn't depend on the order of its terms. So if you
-# permute the input, you get the same output vectors, permuted in the same way. Such a function is called **permutation-equivariant**.
+# meet in [the next chapter](06_layers.ipynb). Only attention combines positions. The weight between two positions is computed from their two vectors, not from where they are, and a weighted sum doesn't depend on the order of its terms. So if you
+# permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. Such a function is called **permutation-equivariant**.
 
 # %%
 ids = torch.tensor([translator.encode("A dog bites a man.")])  # (1, 8)
@@ -159,8 +160,8 @@ output_of_permuted, _ = without_positions.encode(ids[:, permutation])
 assert_close(output_of_permuted, output[:, permutation])
 
 # %% [markdown]
-# A recurrent network doesn't have this problem, because it reads one word after another. Attention reads all words at once, so the order has to be written
-# into the vectors. The paper's solution is a **positional encoding**: it has a vector $p_\text{pos}$ for each position, which is added to the
+# A recurrent network doesn't have this problem, because it reads one word after another. Attention reads all words at once, so we have to give it the order
+# in some other way. The paper writes it into the vectors: its **positional encoding** has a vector $p_\text{pos}$ for each position, which is added to the
 # embedding of the word at that position (§3.5). From then on, *dog* at one position and *dog* at another are different inputs.
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
@@ -197,9 +198,9 @@ Picture(
 # %% [markdown]
 # A single wave is ambiguous: the sine of 30° is also the sine of 150°. A sine *and* a cosine of the same angle leave no doubt. Together they are the coordinates
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
-# is how far its tip is to the right, and $\cos$ is how far up it is. A fast wave is a fast hand, a slow wave a slow hand.
+# is how far its tip is to the right, and $\cos$ is how far up it is.
 #
-# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two hands. The first turns by 1 radian (57°) per position, the second by a hundredth of that. At **position 2** their
+# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. The first turns by 1 radian (57°) per position, the second by a hundredth of that. At **position 2** their
 # angles are 2 and 0.02, so the position's vector is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$:
 
 # %%
@@ -209,14 +210,14 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 by_hand
 
 # %% [markdown]
-# Why do we need two hands? Because a single one comes round again. Seven full turns of the fast hand take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it points almost exactly where it pointed at
-# position 0, as a minute hand does at 1:00 and 2:00. The slow hand distinguishes the two positions, as the hour hand does:
+# Why do we need two pairs? Because a single one comes round again. Seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
+# position 0, as a minute hand is at 1:00 and 2:00. The second pair distinguishes the two positions, as the hour hand does:
 
 # %%
-sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
+sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
 
 # %% [markdown]
-# That is the whole idea. With $d_\text{model}$ numbers there are $d_\text{model}/2$ hands, numbered $i = 0, 1, 2, \dots$ Hand $i$ turns by $\omega_i$ radians per position (§3.5):
+# That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position, and $\omega_i$ is called its **frequency** (§3.5):
 #
 # $$
 # \begin{aligned}
@@ -226,11 +227,10 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
 # \end{aligned}
 # $$
 #
-# The number of positions in a full turn, $2\pi/\omega_i$, is the hand's **wavelength**. Wavelengths grow by the same factor from each hand to the next, from
-# $2\pi \approx 6.3$ for the first towards $10000 \cdot 2\pi \approx 63{,}000$ for the last. (With $d_\text{model} = 512$ there are 256 hands, and the last one has 60,600; with $d_\text{model} = 4$ there are two, and the last one has only 628.)
+# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wave is twice as long as the one before. Here the factor is $10000^{2/d_\text{model}}$: 100 for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
+# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$. (For $d_\text{model} = 512$, the last of the 256 pairs has 60,600; for 4, the last of the two has only 628.) So the 10,000 sets the longest wavelength, which should be much longer than any sequence. The paper doesn't explain the number.
 #
-# Below are the eight hands for $d_\text{model} = 16$. **Move the position slider.** The first hand races around and leaves a dot at every position it has visited. No two of
-# its dots coincide, because $\pi$ is irrational, but 44 comes close to 0. **Then choose a hand**, that is, a pair of numbers, to see its sine and cosine as waves.
+# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** The first hand races around and leaves a dot at every position it has visited. **Then choose a pair** to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -247,24 +247,28 @@ Captioned(
     ),
     (
         "A position as eight clock hands, each slower than the one before. The "
-        "selected hand's sine and cosine are drawn as waves."
+        "selected pair's sine and cosine are drawn as waves."
     ),
 )
 
 # %% [markdown]
-# By position 63, the end of the slider, the first hand has gone around ten times and the last one has moved by a single degree: it makes a difference only in texts of thousands of tokens.
+# By position 63, the end of the slider, the first pair has completed ten turns, and the last one has turned by a single degree: it makes a difference only in texts of thousands of tokens.
 
 # %% tags=["remove-cell"]
 turned = torch.rad2deg(angles(64, 16)[63])
 assert 10 < turned[0] / 360 < 10.1 and 0.9 < turned[-1] < 1.2
+for width, growth in ((4, 100), (512, 1.04)):
+    frequency = angles(2, width)[1]
+    assert abs(frequency[0] / frequency[1] / growth - 1) < 0.01
+assert abs(2 * math.pi / frequency[-1] - 60_600) < 50
 
 # %% [markdown]
 # ## The encoding as a heat map
 #
-# Write the hands' coordinates side by side, with one row for each position, and you get the figure that you will find in every article about the Transformer.
+# Write the pairs side by side, with one row for each position, and you get the figure that you will find in every article about the Transformer.
 #
-# - **A row** is the vector of one position: all hands at one moment.
-# - **A column** is one coordinate of one hand over time: a wave. On the left the waves are fast. To the right they get so slow that, in this window, the sines stay near 0 and the cosines near 1.
+# - **A row** is the vector of one position.
+# - **A column** is one sine or cosine over all positions: a wave. On the left the frequencies are high. To the right they get so low that, in this window, the sines stay near 0 and the cosines near 1.
 #
 # **Point at a cell, or tap it,** to see its column as a wave.
 
@@ -307,7 +311,7 @@ assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 SourceCode(angles, sinusoidal_encoding)
 
 # %% [markdown]
-# The table is computed once, when the model is built, and it has no parameters. The first layer reads the sum of embedding and positional encoding. (We come to the factor $\sqrt{d_\text{model}}$ later.)
+# The table is computed once, when the model is built. It is a fixed tensor, not a parameter (in PyTorch, a *buffer*). The first layer reads the sum of embedding and positional encoding. (We come to the factor $\sqrt{d_\text{model}}$ later.)
 
 # %%
 embedding = model.source_embedding(ids)  # (1, 8, d_model)
@@ -318,7 +322,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # %% [markdown]
 # ## Similarity depends only on distance
 #
-# How similar are the vectors of two positions $m$ and $n$? Attention measures similarity by the dot product, so we do the same. Each hand contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
+# How similar are the vectors of two positions $m$ and $n$? We take their plain dot product, before any query or key matrix. (We come to real attention scores below.) Each pair contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
 #
 # $$
 # \begin{aligned}
@@ -328,13 +332,17 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # \end{aligned}
 # $$
 #
-# Only the difference $m - n$ is left. **The similarity of two positions depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. The plot shows it as a fraction of that maximum,
+# Only the difference $m - n$ is left. **The dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. The plot shows it as a fraction of that maximum,
 # for the base model's 512 dimensions:
 
 # %%
 p = sinusoidal_encoding(101, 512)
 similarity = p @ p.T / 256  # (101, 101), 1 on the diagonal
 assert_close(similarity[1:, 1:], similarity[:-1, :-1], atol=1e-4, rtol=0)
+
+# %% tags=["remove-cell"]
+before, after = similarity[50, :50], similarity[50, 51:]
+assert_close(before.flip(0), after, atol=1e-4, rtol=0)
 
 # %% tags=["hide-input"]
 Picture(
@@ -357,12 +365,14 @@ Picture(
 
 # %% [markdown]
 # The curve is steep near 0 and flat far away. For language that is a sensible scale. Whether two words are neighbours or have one word between them often matters, but it hardly ever matters whether they are 500 or 501 words apart.
+#
+# The cosine is an even function, so $p_m \cdot p_{m+k} = p_m \cdot p_{m-k}$: the plain dot product knows how far away a word is, but not on which side. To tell left from right, a head needs its query and key matrices. The next section shows how.
 
 # %% [markdown]
 # ## A shift is a rotation
 #
 # The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever in the sentence you are (§3.5). The next figure shows why.
-# Moving two positions forward turns a hand by the same angle, wherever it was before:
+# Moving two positions forward turns a pair by the same angle, wherever it was before:
 
 # %% tags=["hide-input"]
 Picture(
@@ -373,25 +383,25 @@ Picture(
         "arc between the two hands is the same."
     ),
     caption=(
-        "A hand before (grey) and after a step of two positions, from three "
-        "starting points: the arc between them is always the same."
+        "A pair as a clock hand, before (grey) and after a step of two positions, "
+        "from three starting points: the arc is always the same."
     ),
 )
 
 # %% [markdown]
-# A rotation is a linear map. For one hand at angle $a$ and a step by $b = \omega_i k$, the addition formulas of sine and cosine give
+# A rotation is a linear map. For one pair at angle $a$ and a step by $b = \omega_i k$, the addition formulas of sine and cosine give
 #
 # $$ \begin{pmatrix} \sin(a{+}b) \\ \cos(a{+}b) \end{pmatrix} =
 # \begin{pmatrix} \cos b & \sin b \\ -\sin b & \cos b \end{pmatrix} \begin{pmatrix} \sin a \\ \cos a \end{pmatrix} $$
 #
-# The matrix contains $b$ but not $a$. Put one such block for each hand on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**:
+# The matrix contains $b$ but not $a$. Put one such block for each pair on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**:
 
 
 # %%
 def shift_matrix(k, d_model):
     """The rotation from any position to the one k positions later."""
     blocks = []
-    for b in (k * angles(2, d_model)[1]).tolist():  # one for each hand
+    for b in (k * angles(2, d_model)[1]).tolist():  # one for each pair
         sin, cos = math.sin(b), math.cos(b)
         blocks.append(torch.tensor([[cos, sin], [-sin, cos]]))
     return torch.block_diag(*blocks)  # (d_model, d_model)
@@ -401,7 +411,7 @@ p = sinusoidal_encoding(200, 16)
 assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 
 # %% [markdown]
-# **Turn the hands yourself.** Set the distance $k$, then move the position: the hands race, but the rotation of each stays the same. Then make the base (the 10,000 of the formula) smaller, and see what happens to the slow hands.
+# **Try it.** Set the distance $k$, then move the position: every pair turns, but its rotation from one position to the other stays the same. Then make the base (the 10,000 of the formula) smaller, and see what happens to the pairs of low frequency.
 #
 # <div class="widget" data-widget="positions">
 #
@@ -415,9 +425,14 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 # | 3 | 6,283.2 | (0.00, 1.00) | (0.00, 1.00) | 0.1° |
 #
 # </div>
+#
+# With base 10, even the slowest of the four pairs completes a turn in 35 positions. Then no pair is left that changes steadily over the whole text, and distant positions can become similar again.
+
+# %% tags=["remove-cell"]
+assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 
 # %% [markdown]
-# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If this head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
+# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If it uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
 # Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. (In the code, the queries are 40 times as long, so that the softmax is sharp.)
 
 # %%
@@ -454,9 +469,9 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
 # the special case $W_1 = W_2$, and it needs no additional dimensions. 512 dimensions leave room for training to keep words and positions in different directions, where matrices can separate them again, though nothing forces training to do so.
 #
-# **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
+# **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. (§3.4 has the factor, but gives no reason.) What happens if you forget it? We compare the cosine similarity of the same word
-# at two positions with that of two words at the same position:
+# at two positions with that of two different words at the same position. The first should be clearly higher:
 
 # %%
 torch.manual_seed(0)
@@ -471,16 +486,15 @@ for scale in (math.sqrt(512), 1):
     print(f"             same position  {same_position:.2f}")
 
 # %% [markdown]
-# Without the factor, *dog* and *man* at the same position are almost the same vector. The model would see positions, but hardly any words. No error is raised, and all shapes fit.
+# Without the factor, *dog* and *man* at the same position are almost the same vector. These embeddings are untrained. Training can enlarge them, but until it has, the model can hardly distinguish words. No error is raised, and all shapes fit.
 
 # %% [markdown]
 # ## Learned and rotary positions
 #
-# **Learned positional embeddings** are the simplest alternative: a second embedding table, with a trained vector for each position, as in [Gehring et al. (2017)](https://arxiv.org/abs/1705.03122). The paper tried them and got nearly the same
-# BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback is that after the last row of the table there is nothing.
+# Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
+# BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
 #
-# **Rotary positions** ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), or *RoPE*, keep the clock hands but add nothing to the embedding. Llama and most other recent language models use them. Inside every head, each pair of
-# numbers in a query or key is itself treated as a clock hand and **rotated by the angle of its position**. If $R_m$ is the rotation at position $m$, the score of a query $q$ at position $m$ and a key $k$ at position $n$ is
+# A **relative** positional encoding makes attention scores depend on the distance between two words. The most common one today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. They add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score of a query $q$ at position $m$ and a key $k$ at position $n$ is
 #
 # $$
 # \begin{aligned}
@@ -488,7 +502,7 @@ for scale in (math.sqrt(512), 1):
 # \end{aligned}
 # $$
 #
-# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: again only the distance is left, but now it is part of the attention score itself. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
+# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: again only the distance is left, but now in the attention score itself. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
 # product stays the same. The rings show the vectors before they were rotated.
 
 # %% tags=["hide-input"]
@@ -511,7 +525,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line computes the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
+# The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line computes the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of $M_k$ because it rotates the other way; only the difference of two angles matters.)
 
 # %%
 SourceCode(rotate)
@@ -542,11 +556,11 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 # With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position depends on the distance alone if the matrices are chosen for it, as in our hand-made head. But
 # each of the two mixed terms depends on one absolute position.
 #
-# | | what it does | parameters | for two given words, does the score depend on the distance only? |
+# | | kind | what it does | parameters |
 # |---|---|---|---|
-# | sinusoidal | adds a fixed vector to the embedding | none | no |
-# | learned | adds a trained vector to the embedding | one vector per position | no |
-# | rotary | rotates queries and keys in every self-attention | none | yes |
+# | sinusoidal | absolute | adds a fixed vector to the embedding, once | none |
+# | learned | absolute | adds a trained vector to the embedding, once | one vector per position |
+# | rotary | relative | rotates queries and keys in every self-attention | none |
 #
 # Cross-attention uses no rotation in this package: the difference between a position in the target and one in the source has no fixed meaning.
 
@@ -661,18 +675,18 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that the model has seen in every training example. Distances beyond 15 are new to it. A key at one of them could have scored higher than the key three back, but here that hardly ever happens. The learned table has no trained rows after position 15, and even its last rows have seen few examples, because only the longest training sentences reach them: at length 16 its accuracy is already lower. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, other matrices are just as good, and those fail further out.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows after position 15, and only the longest training sentences reach its last ones: at length 16 its accuracy is already lower. For sinusoids, $M_{-3}$ would work everywhere, but on 16 positions other matrices are just as good, and those fail further out.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it; the untrained rows keep their small initial values, and score lower. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*. Beyond length 16 that is a distance it has never met, and now other unseen distances do score higher. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high.
+# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. With rotary positions the model knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high. (One run per curve; the explanations are our reading.)
 #
-# Five of the six curves fit one rule: **a model can use only what it has met in training, be it a row of a table or a distance. Being defined at a position is not the same as being learned there.** (The exception is sinusoidal on *the first*: position 0 was in every training example, and accuracy falls all the same.) Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
+# **Being *defined* at a position is not the same as being *trained* there.** In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`. In practice, models with RoPE are extended by rescaling the angles so that new positions fall into the trained range, usually with some fine-tuning: **position interpolation** ([Chen et al., 2023](https://arxiv.org/abs/2306.15595)) shrinks all angles by the same factor, and YaRN ([Peng et al., 2023](https://arxiv.org/abs/2309.00071)) mainly those of the low frequencies.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
 # Bugs in positions are quiet: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
-# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But language models that continue several prompts in one batch often pad them at the *front*, which moves all words to the right. So does a decoding loop that starts counting at 1:
+# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But language models that continue several prompts in one batch often pad them at the *front*, which moves all words to the right:
 
 # %%
 torch.manual_seed(0)
@@ -687,9 +701,14 @@ for positions in ("sinusoidal", "rotary"):
 
 # %% tags=["remove-cell"]
 assert change < 1e-5
+mask = (F.pad(ids, (3, 0)) != 0).long()
+restored = (mask.cumsum(-1) - 1).clamp(min=0)
+assert restored[0].tolist() == [0, 0, 0, *range(ids.size(1))]
 
 # %% [markdown]
-# Rotary positions don't mind, as long as *all* tokens move by the same amount. They do mind if the prompt is read with positions from 0 and the generated tokens are then counted from somewhere else. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
+# With rotary positions nothing changes, because *all* words move by the same amount. For absolute ones, compute the positions from the mask, which is 1 at words and 0 at padding: `positions = (mask.cumsum(-1) - 1).clamp(min=0)`.
+#
+# **The decoding loop counts differently**, for example from 1, while the prompt was read from 0. This breaks rotary positions as well. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
 #
 # **Angles in low precision.** bfloat16, a 16-bit format in which many models are trained, has 8 significant bits, so from 256 on it can't represent odd numbers. If you compute angles in it, neighbouring positions become equal:
 
@@ -700,8 +719,12 @@ print(len(positions.unique()), "of 512 positions are left")
 # %% [markdown]
 # That is why the package never computes angles in the model's number format: it rounds only the resulting sines and cosines. Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
 #
-# **Two layouts of rotary pairs.** The RoPE paper and this package rotate neighbouring dimensions, $(2i, 2i+1)$. Hugging Face's Llama rotates dimension $i$ of the first half with dimension $i$ of the second. Both are correct, and one is a permutation of the other. But a model trained with one layout and run with the other has wrong scores
+# <details><summary>Two layouts of rotary pairs</summary>
+#
+# The RoPE paper and this package rotate neighbouring dimensions, $(2i, 2i+1)$. Hugging Face's Llama rotates dimension $i$ of the first half with dimension $i$ of the second. Both are correct, and one is a permutation of the other. But a model trained with one layout and run with the other has wrong scores
 # that still depend only on the distance, so it passes every test of that property. Only a comparison with the outputs of the original program finds it.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 torch.manual_seed(0)
@@ -753,14 +776,14 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 #
 # **2. You replace the base 10,000 by 1,000,000, as some models for long texts do. What happens?**
 #
-# <details><summary>A. All hands become slower by the same factor</summary>
+# <details><summary>A. All frequencies get lower by the same factor</summary>
 #
-# No. The first hand has $i = 0$, and any base to the power 0 is 1.
+# No. The first pair has $i = 0$, and any base to the power 0 is 1.
 #
 # </details>
-# <details><summary>B. The first hand stays the same, and each later hand becomes slower than before, the last one most of all</summary>
+# <details><summary>B. The highest frequency stays the same, and every other one gets lower, the last one most of all</summary>
 #
-# **Right.** The same number of wavelengths is spread over a longer range. Distant positions become easier to distinguish, and fewer hands are left for near ones.
+# **Right.** The same number of wavelengths is spread over a longer range. Distant positions become easier to distinguish, and fewer pairs are left for near ones. In a model with RoPE, a larger base also keeps the angles of long distances closer to those seen in training, so it is another way to extend the model, again with some fine-tuning.
 #
 # </details>
 # <details><summary>C. The position vectors become longer</summary>
@@ -770,7 +793,7 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 # </details>
 # <details><summary>D. Neighbouring positions can no longer be distinguished</summary>
 #
-# No. The fast hands still turn by about one radian per position.
+# No. The pairs of high frequency still turn by about one radian per position.
 #
 # </details>
 #
@@ -812,10 +835,12 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments to try. Write down what you expect before you run them.
+# <details><summary>Three experiments to try</summary>
+#
+# Write down what you expect before you run them.
 #
 # 1. **Look ahead.** Change one sign so that the hand-made head looks three positions *ahead*. What do the last three rows do, and why?
-# 2. **A smaller base.** Use base 100 in `positional_encoding` and plot the similarity again. At which distance does it stop falling? Which positions get nearly equal vectors?
+# 2. **A smaller base.** Use base 10 in `positional_encoding` and plot the similarity for 512 dimensions again. At which distance does it stop falling, and what does it still show about larger distances?
 # 3. **On translation.** Train the same translator with each kind of positional encoding and compare the scores:
 #
 # ```bash
@@ -823,6 +848,8 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 # transformer train pocket --run runs/learned --model.positions learned
 # transformer train pocket --run runs/rotary  --model.positions rotary
 # ```
+#
+# </details>
 
 # %% [markdown]
 # ## Going further

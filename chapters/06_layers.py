@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Encoder and decoder layers
 #
-# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have the same vector**. In the lower squares we stack the paper's complete layers, and the words stay different. What does a layer have that attention alone doesn't?
+# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and the words stay different. What does a layer have that attention alone doesn't?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -94,10 +94,11 @@ def small_config(norm="post", d_model=32):
 def stack(build_layer, *arguments):
     """The vectors after 0 to 4 untrained layers, each (8, 32)."""
     torch.manual_seed(0)
-    vectors = [torch.randn(1, 8, 32)]
+    vectors = [torch.randn(1, 8, 32).double()]  # float32 would round too much
     with torch.no_grad():
         for _ in range(4):
-            vectors.append(initialise(build_layer())(vectors[-1], *arguments))
+            layer = initialise(build_layer()).double()
+            vectors.append(layer(vectors[-1], *arguments))
     return [x[0] for x in vectors]
 
 
@@ -140,44 +141,52 @@ for x in attention_only[2:]:
     )
 
 # %% [markdown]
-# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
+# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a deep model trains at all.
 #
 # **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
 #
 # ## Attention alone makes all positions alike
 #
-# The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. We can measure that.
-# Subtract from each vector the mean over all positions. The mean square of what is left, divided by the mean square of the original vectors, is what we call the **variation**. It is 0 if all positions have the same vector.
+# The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. To measure that,
+# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
 
 
 # %%
 def variation(x):
-    """The variation of x, (..., length, d_model), over the positions."""
+    """How much the vectors of x, (..., length, d_model), differ."""
     mean = x.mean(dim=-2, keepdim=True)
     return ((x - mean).square().mean() / x.square().mean()).item()
 
 
-for depth in (0, 1, 2, 4):
-    only, complete = attention_only[depth], complete_layers[depth]
-    print(f"depth {depth}:  attention only  {variation(only):.1g}")
-    print(f"          complete layers {variation(complete):.1g}")
+def print_row(name, vectors):
+    values = (f"{variation(vectors[depth]):7.1g}" for depth in range(4))
+    print(f"{name:24}", *values)
+
+
+print(f"{'layers':24}", *(f"{depth:7}" for depth in range(4)))
+print_row("attention only", attention_only)
+print_row("complete layers", complete_layers)
+
+# %% tags=["remove-cell"]
+assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e-12
+assert variation(complete_layers[3]) > 0.3
 
 # %% [markdown]
-# Why is nearly everything lost between depth 1 and depth 2? After the first layer the vectors are more alike, and also much shorter. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
+# Why does attention lose nearly everything in the second layer? After the first, the vectors are more alike, and also much shorter. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
 #
-# The collapse isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth.
+# This is called **rank collapse** (a matrix in which all rows are the same has rank 1) or **over-smoothing**. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with the depth.
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
-# We look at them one at a time, and then put them together.
+# We look at them one at a time, see which of them prevents the collapse, and then put them together.
 
 # %% [markdown]
 # ## The feed-forward network
 #
-# The **position-wise feed-forward network** widens a vector, sets negative values to zero (that is all a **ReLU** does), and narrows it again (§3.3, equation 2):
+# The **position-wise feed-forward network**, in many papers called the **MLP**, widens a vector, sets negative values to zero (that is all a **ReLU** does), and narrows it again (§3.3, equation 2):
 #
 # $$ \mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2 $$
 #
-# Take vectors of two numbers and an inner width of three. For $x = (1, 2)$ and the weights below, the inner values are $(3, -1, 0)$. The ReLU turns them into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
+# The numbers in between are its **hidden units** or **neurons**. Take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, the hidden units get $(3, -1, 0)$. The ReLU turns them into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
 
 # %%
 W1 = torch.tensor([[1.0, -1, 1], [1, 0, -1]])  # (2, 3)
@@ -185,15 +194,15 @@ b1 = torch.tensor([0.0, 0, 1])
 W2 = torch.tensor([[1.0, 0], [0, 1], [1, 1]])  # (3, 2)
 b2 = torch.tensor([0.0, 0])
 x = torch.tensor([[1.0, 2], [3, -1]])  # two positions
-inner = x @ W1 + b1  # (2, 3)
-print("inner ", inner)
-print("ReLU  ", inner.relu())
-print("output", inner.relu() @ W2 + b2)
+hidden = x @ W1 + b1  # (2, 3)
+print("hidden", hidden)
+print("ReLU  ", hidden.relu())
+print("output", hidden.relu() @ W2 + b2)
 
 # %% [markdown]
 # *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
+# Why widen the vector? Each hidden unit tests it for one pattern and, if it finds it, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. (With 1,024 it got a lower BLEU and with 4,096 a higher one: Table 3, row C.) The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -205,7 +214,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # %% [markdown]
 # ### Why it needs a non-linearity
 #
-# Without the ReLU, the two linear layers would collapse into one, because $(xW_1 + b_1)W_2 + b_2 = x(W_1W_2) + (b_1W_2 + b_2)$. With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 16 inner units and
+# Without the ReLU, the two linear layers would collapse into one, because $(xW_1 + b_1)W_2 + b_2 = x(W_1W_2) + (b_1W_2 + b_2)$. With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 16 hidden units and
 # one output, trained to imitate a sine wave, once with and once without it:
 
 # %%
@@ -252,10 +261,10 @@ Picture(
 assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
 
 # %% [markdown]
-# Without the ReLU it can only draw a straight line. With it, each inner unit contributes a bend where its ReLU switches on. A few bends are enough to follow the wave.
+# Without the ReLU it can only draw a straight line. With it, each hidden unit contributes a bend where its ReLU switches on. A few bends are enough to follow the wave.
 
 # %% [markdown]
-# ### What the inner units respond to
+# ### What the hidden units respond to
 #
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
@@ -278,7 +287,7 @@ hook.remove()
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# *Because*, *although*, *if*, *when* and *that* have something in common: in German they send the verb to the end of the clause. Nobody told the model, but to translate correctly it has to know. We look for the unit that best separates these five words from all others (counting every *that*, conjunction or not):
+# *Because*, *although*, *if*, *when* and *that* have something in common: in German they send the verb to the end of the clause, as in *…, weil der Hund **rennt*** (*because the dog runs*). Nobody told the model, but to translate correctly it has to know. We look for the unit that best separates these five words from all others (counting every *that*, conjunction or not). We choose the unit and score it on the same sentences, so its rates are a little flattering:
 
 # %%
 conjunctions = {"▁because", "▁although", "▁if", "▁when", "▁that"}
@@ -328,15 +337,57 @@ assert conjunctions <= set(top) and {"▁before", "▁while"} <= set(top)
 assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features == 256
 
 # %% [markdown]
-# Look at *before* and *while*. They weren't in our list, but in German they send the verb to the end as well. So this unit, one of 256, has picked up something that the model needs. It is not a clean detector, though: it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several
-# unrelated things are common. They are called **polysemantic**.
+# Look at *before* and *while*. In German they send the verb to the end as well, but they weren't in our list, so in the choice of the unit they counted *against* it:
+
+# %%
+for word in ("before", "while"):
+    print(f"active at {rates['▁' + word]:.0f}% of {word}")
+
+# %% [markdown]
+# So this unit, one of 256, has picked up something that the model needs. It is not a clean detector, though: it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several
+# unrelated things are common. They are called **polysemantic neurons**.
 
 # %% [markdown]
 # ## Residual connections
 #
-# A **residual connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. This is one reason why the words stay apart in the complete layers of the first figure.
+# A **residual connection** or **skip connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. Is this what keeps the words apart in the first figure? We add one part at a time to the attention (layer norm, which is explained below, rescales each vector):
+
+
+# %%
+class AttentionPlus(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = MultiHeadAttention(32, n_heads=4)
+        self.feed_forward = FeedForward(32, 128)
+
+    def forward(self, x, part):
+        y = self.attention(x)
+        if part == "residual":
+            return x + y
+        if part == "feed-forward":
+            return self.feed_forward(y)
+        return F.layer_norm(y, (32,))
+
+
+# %%
+stacks = {
+    part: stack(AttentionPlus, part)
+    for part in ("residual", "feed-forward", "layer norm")
+}
+print(f"{'layers':24}", *(f"{depth:7}" for depth in range(4)))
+print_row("attention only", attention_only)
+for part, vectors in stacks.items():
+    print_row(f"attention + {part}", vectors)
+
+# %% tags=["remove-cell"]
+assert variation(stacks["residual"][3]) > 0.3
+assert variation(stacks["feed-forward"][2]) < 1e-4
+assert variation(stacks["layer norm"][3]) < 1e-6
+
+# %% [markdown]
+# **The residual connection prevents the collapse.** In this test, neither the feed-forward network nor layer norm does. Dong et al. prove that skip connections prevent it and that layer norm doesn't. A feed-forward network can slow it down, if its weights make the differences larger.
 #
-# Residual connections also help training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left, which is practically nothing. With a residual
+# Residual connections also help training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left: a **vanishing gradient**. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
 #
 # We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections. The plot shows the size of the gradient at the output of each layer:
@@ -451,14 +502,18 @@ Picture(
 )
 
 # %% [markdown]
-# Why not **batch normalisation**, which works so well in vision? It normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
-# tokens. At inference, batch normalisation uses means and variances remembered from training, which fit badly when lengths vary. Layer norm looks at one position at a time.
+# <details><summary>Why not batch normalisation?</summary>
+#
+# **Batch normalisation**, which works so well in vision, normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
+# tokens. At inference, batch normalisation uses running averages of the mean and variance from training, which fit badly when lengths vary. Layer norm looks at one position at a time.
+#
+# </details>
 
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
 # Where does the layer norm (*norm* for short) go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream itself is never changed except by addition. So the stream can grow, and pre-norm needs one more norm after the last layer to bring it back to scale.
+# sublayers read a normalised copy, and the stream is changed only by addition. So the stream can grow, and pre-norm needs one more norm after the last layer to bring it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -483,7 +538,7 @@ Picture(
 SourceCode(Residual.forward)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. `dropout` works against overfitting (§5.4): in training, **dropout** sets random values of the sublayer's output to zero, with probability 0.1 in the base model, and divides the others by 0.9 so that the expected value stays the same. At inference time it does nothing.
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting. During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
 # ## The encoder layer
@@ -494,18 +549,26 @@ SourceCode(Residual.forward)
 SourceCode(EncoderLayer.forward)
 
 # %% [markdown]
-# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is an encoder layer with everything written out, using the parts of PyTorch's own layer, which have other names:
+# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is the layer written out, with post-norm (PyTorch has the same layer as `nn.TransformerEncoderLayer`):
 
 # %%
 torch.manual_seed(0)
-layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0, batch_first=True)
+# d_model 32, 4 heads, d_ff 128, no dropout
+layer = EncoderLayer(small_config(norm="post"))
+norm_1, norm_2 = (residual.norm for residual in layer.residuals)
 x = torch.randn(2, 6, 32)  # (batch, source, d_model)
+no_padding = torch.ones(1, 6).bool()
 
-attended, _ = layer.self_attn(query=x, key=x, value=x)
-y = layer.norm1(x + attended)
-fed_forward = layer.linear2(layer.linear1(y).relu())
-y = layer.norm2(y + fed_forward)
-assert_close(y, layer(x))
+y = norm_1(x + layer.self_attention(x, mask=no_padding))
+y = norm_2(y + layer.feed_forward(y))
+assert_close(y, layer(x, no_padding))
+
+# %% tags=["remove-cell"]
+of_torch = nn.TransformerEncoderLayer(32, 4, 128, dropout=0, batch_first=True)
+attended, _ = of_torch.self_attn(query=x, key=x, value=x)
+y = of_torch.norm1(x + attended)
+fed_forward = of_torch.linear2(of_torch.linear1(y).relu())
+assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 
 # %% [markdown]
 # ## The decoder layer
@@ -543,10 +606,9 @@ Picture(
 SourceCode(DecoderLayer.forward)
 
 # %% [markdown]
-# Written out, with the package's own parts:
+# Written out:
 
 # %%
-# d_model 32, 4 heads, d_ff 128, no dropout
 layer = DecoderLayer(small_config(norm="post"))
 norm_1, norm_2, norm_3 = (residual.norm for residual in layer.residuals)
 memory = torch.randn(2, 5, 32)  # (batch, source, d_model)
@@ -593,7 +655,13 @@ for hook in hooks:
     hook.remove()
 
 # %% [markdown]
-# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$); after every stage called *added*, they differ widely. The standard deviation of the stream **grows** from layer to layer. And for most words the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from. (*A* and the full stop are exceptions: the first feed-forward network adds a very large vector to each of them.)
+# **Move the slider through the stages** and watch three things:
+#
+# - After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$). After every stage called *added*, they differ widely.
+# - The standard deviation of the stream **grows** from layer to layer.
+# - For most words the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
+#
+# *A* and the full stop are exceptions: the first feed-forward network adds a very large vector to each of them. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -622,6 +690,10 @@ deviations = torch.stack(vectors).std(dim=-1)  # (stages, words)
 sums = [i for i, name in enumerate(names) if name.endswith("added")]
 assert deviations[sums[-1]].mean() > 2 * deviations[0].mean()
 assert torch.cosine_similarity(vectors[sums[-1]], vectors[0], dim=-1).mean() > 0.1
+lengths = vectors[names.index("layer 1, feed-forward output")].norm(dim=-1)
+largest = lengths.topk(3).indices[:2]
+assert lengths.topk(3).values[1] > 1.5 * lengths.topk(3).values[2]
+assert {translator.tokenizer.pieces(ids[0])[i] for i in largest} == {"▁A", "."}
 
 # %% [markdown]
 # Is the stream really changed by nothing but addition? Then the stream after the last layer must be the encoder's input plus the outputs of all eight sublayers:
@@ -632,13 +704,13 @@ stream = vectors[names.index("layer 4, feed-forward added")]
 assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 
 # %% [markdown]
-# **Compare the two placements.** Here the sublayers are random matrices that have learned nothing. Increase the scale of their weights: with which placement does the stream grow, and with which does it lose its similarity to the input?
+# **Compare the two placements.** Here the sublayers are untrained. Increase the scale of their weights: with which placement does the stream grow, and with which does it lose its similarity to the input?
 #
 # <div class="widget" data-widget="norm">
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | the same in pre-norm |
+# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | cosine with the input (pre-norm) |
 # |---|---|---|---|---|---|
 # | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 | 0.72 |
 # | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 | 0.59 |
@@ -651,12 +723,16 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # </div>
 #
-# (With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity falls to about 0 within four layers.)
+# <details><summary>Answer</summary>
+#
+# With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity falls to about 0 within four layers.
+#
+# </details>
 
 # %% [markdown]
-# ## Post-norm against pre-norm: a race
+# ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Guessing costs a loss of $\ln 12 \approx 2.48$. The model has six encoder layers:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing costs a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, because the small letters come first. Below that, it must be reading the letters. The model has six encoder layers:
 
 
 # %%
@@ -677,6 +753,23 @@ class Sorter(nn.Module):
         self.variation = variation(x.detach())
         return self.output(self.norm(x))  # (batch, 6, 12)
 
+
+# %% tags=["remove-cell"]
+def at_most(letter, position):
+    """The probability that this position of the sorted letters has at most letter."""
+    p = (letter + 1) / 12
+    return sum(
+        math.comb(6, n) * p**n * (1 - p) ** (6 - n) for n in range(position + 1, 7)
+    )
+
+
+letters = torch.arange(-1, 12).tolist()
+loss_by_position = []
+for position in range(6):
+    distribution = torch.tensor([at_most(n, position) for n in letters]).diff()
+    loss_by_position.append(-torch.special.xlogy(distribution, distribution).sum())
+position_only = torch.stack(loss_by_position).mean().item()
+assert abs(position_only - 1.90) < 0.005
 
 # %% [markdown]
 # The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays constant. Without warm-up it is at its full value from step 1. All runs start from the same weights and see the same data.
@@ -729,7 +822,7 @@ for norm in ("post", "pre"):
 Captioned(
     run_comparison(
         losses,
-        reference=("guessing, ln 12", math.log(12)),
+        reference=("uniform guessing, ln 12", math.log(12)),
         learning_rate=0.01,
         description=(
             "Training loss over 160 steps, four lines: post-norm and pre-norm, "
@@ -748,16 +841,16 @@ Captioned(
 # %% tags=["remove-cell"]
 failed = final.pop(("post", "no warm-up", 0.01))
 assert abs(failed - math.log(12)) < 0.1, "has learned nothing"
-assert max(final.values()) < 2, "all others learn"
+assert max(final.values()) < position_only, "all others read the letters"
 assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
+# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) But at the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
 #
 # ### What went wrong in the failed run?
 #
-# The next plot shows, for the learning rate 0.01, the variation of the last layer's output at every step: how different are the vectors of the six positions?
+# The next plot shows, for the learning rate 0.01, `variation` of the last layer's output at every step: how different are the vectors of the six positions?
 
 # %% tags=["hide-input"]
 shown = {
@@ -796,18 +889,10 @@ post, pre = (
 )
 assert post[1] < 0.01 * post[0] and max(post[10:]) < 1e-6
 assert min(pre) > 1e-3 and pre[60] > 0.1
-before, after, later = (train("post", 1, 0.01, steps=n)[0] for n in (0, 1, 10))
+before, after = (train("post", 1, 0.01, steps=n)[0] for n in (0, 1))
 parameters = zip(before.parameters(), after.parameters(), strict=True)
 moved = torch.cat([(b - a).abs().flatten() for a, b in parameters])
 assert ((moved - 0.01).abs() < 1e-4).float().mean() > 0.9
-
-added = []
-for model in (before, later):
-    first = model.layers[0].residuals[1].dropout  # the first feed-forward's output
-    first.register_forward_hook(lambda module, inputs, output: added.append(output))
-    model(torch.randint(12, (16, 6)))
-assert added[1].square().mean() > 3 * added[0].square().mean()
-assert variation(added[1]) < 0.5 * variation(added[0])
 
 # Pre-norm: the differences stay in the stream, and its common part grows.
 streams = []
@@ -824,15 +909,33 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is guess, which costs $\ln 12$.
+# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is uniform guessing.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). After that step the sublayers add larger vectors that are more alike at all positions: every position gets more and more of one *common vector*. We don't derive that, but we measured it in this run: after ten steps, the output of the first feed-forward network has more than three times the mean square that it had before training, and less than half the variation.
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Here is the output of the first feed-forward network, before training and after ten steps:
+
+# %%
+letters = torch.randint(12, (16, 6))
+outputs = []
+for steps in (0, 10):
+    sorter, _, _ = train("post", 1, 0.01, steps=steps)
+    sorter.layers[0].feed_forward.register_forward_hook(
+        lambda module, inputs, output: outputs.append(output)
+    )
+    sorter(letters)
+    size, value = outputs[-1].square().mean(), variation(outputs[-1])
+    print(f"{steps:2} steps:  mean square {size:.2f}  variation {value:.2f}")
+
+# %% tags=["remove-cell"]
+untrained, trained = outputs
+assert trained.square().mean() > 3 * untrained.square().mean()
+assert variation(trained) < 0.5 * variation(untrained)
+
+# %% [markdown]
+# The numbers suggest a mechanism. The sublayers now add larger vectors, and these are more alike at all positions: every position gets more and more of one *common vector*. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
 #
-# With post-norm, the sum of the stream and the common vector is longer than the stream was. The norm scales it back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
+# With pre-norm, the common part of the stream grows, too. But nothing scales the differences down, so they stay in the stream. The gradient has its direct path to every layer, and the model recovers.
 #
-# Pre-norm suffers the same blow: the common part of the stream grows, so the variation, which is relative, falls. But nothing scales the differences down, so they stay in the stream. The gradient has its direct path to every layer, and the model recovers.
-#
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. With pre-norm they are well behaved. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 # Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
 
 # %% [markdown]
@@ -988,10 +1091,10 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments to try:
+# <details><summary>Three experiments to try</summary>
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
-# 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot the variation.
+# 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot `variations`.
 # 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe `pocket`, a small translator, uses pre-norm unless you say otherwise: which placement of the norm withstands such a start?
 #
 # ```bash
@@ -1000,10 +1103,13 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #     --training.warmup-steps 1
 # transformer train pocket --run runs/pre-cold  --training.warmup-steps 1
 # ```
+#
+# </details>
 
 # %% [markdown]
 # ## Going further
 #
 # - **A simpler norm:** [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) drop the mean: **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
+# - **Other activations:** GELU and SwiGLU have replaced ReLU in most later models ([The Transformer family](15_transformer_family.ipynb)).
 # - **Very deep encoders:** [Wang et al. (2019)](https://arxiv.org/abs/1906.01787) train a translator with thirty pre-norm encoder layers.
 # - **Next:** [The full model](07_full_model.ipynb) stacks such layers, and asks what has to be right before the first training step.

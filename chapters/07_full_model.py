@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the upper ones from the last chapters. What is the large block at the bottom for, how do all of them become *one* model, and with which numbers should they start?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the upper ones from the last chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -117,12 +117,37 @@ Picture(
 )
 
 # %% [markdown]
+# Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one** ("outputs (shifted right)" in the paper's Figure 1), for example `<bos> Ein Hund rennt`. The labels, the tokens that it should predict, are the same sentence without the shift: `Ein Hund rennt <eos>`. This is **teacher forcing** ([Masking](04_masking.ipynb)). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
+#
+# From ids to scores, these are the shapes for $B$ sentence pairs, $S$ source tokens and $T$ target tokens. The example is the base model:
+#
+# | | shape | example |
+# |---|---|---|
+# | source ids | $(B, S)$ | (32, 20) |
+# | embedded source | $(B, S, d_\text{model})$ | (32, 20, 512) |
+# | memory | $(B, S, d_\text{model})$ | (32, 20, 512) |
+# | target ids | $(B, T)$ | (32, 25) |
+# | decoder output | $(B, T, d_\text{model})$ | (32, 25, 512) |
+# | logits | $(B, T, V)$ | (32, 25, 37000) |
+#
 # Two things are easy to miss:
 #
 # - **Every** decoder layer reads the output of the **last** encoder layer. There is no connection from encoder layer 3 to decoder layer 3.
 # - The dots mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
 # In code, the whole model is a lookup, two loops and a matrix product. Here it is for a tiny model, whose layers and matrix $E$ we borrow:
+
+# %% tags=["remove-cell"]
+with torch.device("meta"):
+    model = Transformer(ModelConfig())
+    source = torch.zeros(32, 20, dtype=torch.long)
+    target = torch.zeros(32, 25, dtype=torch.long)
+    embedded = model.embed(source, model.source_embedding)
+    memory, memory_mask = model.encode(source)
+    decoded = model.decode(target, memory, memory_mask)
+    assert embedded.shape == memory.shape == (32, 20, 512)
+    assert decoded.shape == (32, 25, 512)
+    assert model.logits(decoded).shape == (32, 25, 37_000)
 
 # %%
 torch.manual_seed(0)
@@ -235,14 +260,14 @@ for token, logit, p in zip(tokens, logits, logits.softmax(dim=0), strict=True):
 # %% [markdown]
 # So a row of $E$ has two roles: going in, it is the token's vector; coming out, it is the vector that the decoder's output is compared with. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
 #
-# Tying has a strange consequence. Suppose that all layers did nothing. Then the vector of `<bos>` would leave the decoder as it entered, and which row of $E$ fits it best? Its own, because a vector usually has a larger dot product with itself than with others of a similar length:
+# Tying has a strange consequence. Suppose that all layers did nothing. Then the vector of `<bos>` would leave the decoder as it entered. Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
 
 # %%
 unchanged = E[1] * 2 + sinusoidal_encoding(1, 4)[0]
 print(unchanged @ E.T, "→", tokens[(unchanged @ E.T).argmax()])
 
 # %% [markdown]
-# A model whose layers do nothing is a **parrot**: it predicts the token that it has just read. We'll meet one further down.
+# A model whose layers do nothing **copies its input**: it predicts the token that it has just read. We'll meet one further down.
 #
 # ### What tying saves, and what it changes
 #
@@ -272,7 +297,8 @@ def loss_of(model, source, target, labels):
 
 torch.manual_seed(0)
 config = ModelConfig(1000, d_model=256, n_heads=4, d_ff=1024, dropout=0.0)
-source, target, labels = torch.randint(4, 1000, (3, 4, 16))  # random sentences
+# Random inputs and random labels: we only look at sizes, nothing is learned.
+source, target, labels = torch.randint(4, 1000, (3, 4, 16))
 tied = Transformer(config)
 separate = Transformer(replace(config, tie_embeddings="none"))
 separate.load_state_dict(tied.state_dict())
@@ -291,8 +317,8 @@ for name, gradient in jobs.items():
     print(f"{name:16} {n_rows:4} of 1000 rows have a gradient")
 
 # %% [markdown]
-# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. So with tying, even the vector of a very rare token is updated in every step. Mostly it is pushed away from what the decoder outputs, which isn't
-# necessarily good for the token, but it is never left at its random initial values.
+# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. With tying, even the vector of a very rare token is updated in every step, so it doesn't stay at its random initialisation. But mostly it is pushed away from what the decoder outputs, which isn't
+# necessarily good for the token.
 
 # %% tags=["remove-cell"]
 assert jobs["output layer"].any(dim=1).all()
@@ -306,7 +332,7 @@ assert (
 #
 # In [Positional encoding](05_positional_encoding.ipynb) you saw that the factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word. That was only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# Because of job 3. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1, so with rows of variance $\sigma^2$ the logits have variance $d_\text{model}\,\sigma^2$, by the argument of [chapter 2](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. (The layers would get the same input either way: small embeddings times the factor, or large ones without it. So in the code, only the output matrix changes.)
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. (In both cases the layers get the same input, so the code changes only the output matrix.)
 
 # %%
 with torch.no_grad():
@@ -325,14 +351,28 @@ loss_small, loss_large = (
 assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. (The loss is $\ln$ of the sum of $e^z$ over the $V$ logits $z$, minus the logit of the correct token, which is 0 on average. That is $\ln V$ plus $\ln$ of the mean of $e^z$. If the logits are normally distributed with variance 1, that mean is $e^{1/2}$.) With variance 1, the untrained model is extremely confident, and almost always wrong. So one matrix serves two ends with different requirements: the
-# output needs variance $1/d_\text{model}$, the input should be about as large as the positions, so of variance 1 or so, and the factor $\sqrt{d_\text{model}}$ reconciles the two. The paper gives no reason for the factor; this one is ours.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. With variance 1, the untrained model is extremely confident, and almost always wrong. So one matrix serves two ends with different requirements: the
+# output needs variance $1/d_\text{model}$, the input should be about as large as the positions, so of variance 1 or so, and the factor $\sqrt{d_\text{model}}$ reconciles the two. The paper gives no reason for the factor; this is the usual explanation.
+#
+# <details><summary>Where the half comes from</summary>
+#
+# The loss is $\ln$ of the sum of $e^z$ over the $V$ logits $z$, minus the logit of the correct token, which is 0 on average. That is $\ln V$ plus $\ln$ of the mean of $e^z$. If the logits are normally distributed with variance 1, that mean is $e^{1/2}$.
+#
+# </details>
 #
 # ## Initialisation
 #
-# The same argument applies to every linear layer. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have variance $n\sigma^2$. Stack twelve such layers with $n = 512$ and $\sigma = 0.02$: each multiplies the variance by $512 \cdot 0.02^2 \approx 0.205$, and after twelve, $0.205^{12} \approx 5 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ keeps it.
+# The same argument applies to every linear layer. Initial weights are random, with mean 0, and independent of the inputs. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have variance $n\sigma^2$. Stack twelve such layers with $n = 512$ and $\sigma = 0.02$: each multiplies the variance by $512 \cdot 0.02^2 \approx 0.205$, and after twelve, $0.205^{12} \approx 5 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ keeps it.
 #
-# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default; the alternative is $\sigma = 0.02$ for every layer, as in BERT. (The package stacks $W^Q$, $W^K$ and $W^V$ into one layer with $n_\text{out} = 3\,d_\text{model}$, so with Xavier these three get half the variance that they would get as separate layers.)
+# A ReLU after the layer sets about half of the values to zero, and so halves the mean square. **He initialisation**, also called Kaiming initialisation ([He et al., 2015](https://arxiv.org/abs/1502.01852)), makes up for it with $\sigma^2 = 2/n$. In a Transformer a factor of 2 matters less, because the residual stream goes around the ReLU and the norms rescale it.
+#
+# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default, with a uniform distribution of this variance. The alternative is a normal distribution with $\sigma = 0.02$ for every layer, as in BERT. GPT-2 also takes the depth into account: it scales the initial weights of the layers that write to the residual stream by $1/\sqrt{N}$, where $N$ is the number of residual layers.
+#
+# <details><summary>How stacked matrices change Xavier's rule</summary>
+#
+# The package stacks $W^Q$, $W^K$ and $W^V$ into one layer with $n_\text{out} = 3\,d_\text{model}$. So with Xavier, these three get half the variance that they would get as separate layers.
+#
+# </details>
 
 # %%
 SourceCode(Transformer.reset_parameters)
@@ -387,30 +427,35 @@ Row(
 )
 
 # %% [markdown]
-# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model *is* the parrot: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$.
+# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$.
 
 
 # %%
 def measure(model):
-    """The loss, and the mean square of what each feed-forward network adds."""
-    added = []
+    """The loss, and the mean square of what feed-forward and cross-attention add."""
+    feed_forward, cross_attention = [], []
+
+    def record(squares):
+        return lambda module, inputs, x: squares.append(x.square().mean().item())
+
     for layer in [*model.encoder, *model.decoder]:
-        layer.residuals[-1].dropout.register_forward_hook(
-            lambda module, inputs, x: added.append(x.square().mean().item())
-        )
+        layer.residuals[-1].dropout.register_forward_hook(record(feed_forward))
+    for layer in model.decoder:
+        layer.residuals[1].dropout.register_forward_hook(record(cross_attention))
     loss = loss_of(model, source, target, labels)
     loss.backward()
-    return loss.item(), added
+    return loss.item(), feed_forward, cross_attention
 
 
 # %%
-losses, added = {}, {}
+losses, added, by_cross = {}, {}, {}
 for name, model in models.items():
-    losses[name], added[name] = measure(model)
-    print(f"{name:9}  loss {losses[name]:5.2f}")
+    losses[name], added[name], by_cross[name] = measure(model)
+    rms = math.sqrt(sum(by_cross[name]) / 6)  # of the six decoder layers
+    print(f"{name:9}  loss {losses[name]:5.2f}   cross-attention adds {rms:7.4f}")
 
 # %% [markdown]
-# (Xavier's loss differs a little from the one in the last section, because its weights are other random numbers.) Two measurements show what is going on. The first is the mean square of what each layer's feed-forward network **adds to the residual stream**, whose own mean square is 1. The second is the size of each layer's **gradient**. Look for the line that is level in both plots, and not far from 1 in the first one:
+# The last column is the root mean square of what cross-attention adds to the residual stream. Two plots show what is going on in each layer. The left one has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The right one has the size of the layer's **gradient**. In the left plot, look for the line closest to 1; in the right plot, for the line that stays level through both stacks:
 
 # %% tags=["hide-input"]
 gradients = {}
@@ -421,7 +466,7 @@ for name, model in models.items():
     ]
 Row(
     Picture(
-        scale_by_layer(added, "Added to the residual stream", split=6),
+        scale_by_layer(added, "Added by the feed-forward network", split=6),
         alt=(
             "Mean square of the feed-forward network's output by layer, logarithmic. "
             "Four level lines: Xavier near a third, 0.02 near "
@@ -438,8 +483,9 @@ Row(
         ),
     ),
     caption=(
-        "What each layer adds to the residual stream, and its gradient, for four "
-        "initialisations. Only Xavier keeps both at a moderate size in all layers."
+        "What each layer's feed-forward network adds to the residual stream, and the "
+        "layer's gradient, for four initialisations. Only Xavier keeps both at a "
+        "moderate size in all layers."
     ),
 )
 
@@ -454,6 +500,8 @@ assert all(5 < above / below < 20 for below, above in pairwise(huge[6:])), "by t
 assert losses["σ = 0.02"] > 12 and losses["σ = 0.002"] > 13
 assert min(added["Xavier"]) > 0.25 and max(added["Xavier"]) < 0.4
 assert f"{math.sqrt(2 / 5120):.2f}" == "0.02"
+assert all(8 < math.sqrt(x) < 13 for x in by_cross["σ = 0.2"]), "ten times"
+assert all(math.sqrt(x) < 0.001 for x in by_cross["σ = 0.002"]), "almost nothing"
 assert max(added["σ = 0.02"]) < 0.03 and 150 < min(added["σ = 0.2"]) < 300
 with torch.no_grad():
     alike = models["σ = 0.2"](source, target)[0].softmax(dim=-1)
@@ -473,11 +521,13 @@ with torch.no_grad():
 
 # %% [markdown]
 # - **Xavier:** sublayers and stream have a similar size, and the gradient is about the same in all twelve layers.
-# - **σ = 0.02** is too small at this width: a parrot. Its encoder's gradient is several times smaller than its decoder's. (Wider models can use it: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
-# - **σ = 0.002** exaggerates this. The gradient in the encoder is hundreds of times smaller: the predictions hardly depend on the source.
-# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. The cause is cross-attention: what it adds comes from the memory, and is about ten times as large as the stream. So the norm that follows divides the stream by about ten in every decoder layer, and with it the gradient that flows back. (The other two sublayers also add a lot, but they compute it from the stream, so part of the gradient flows back to the stream through them. Cross-attention's flows to the encoder instead.)
+# - **σ = 0.02** is too small at this width: the model copies its input. Its encoder's gradient is several times smaller than its decoder's. (Wider models can use it: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
+# - **σ = 0.002** exaggerates this. Cross-attention adds almost nothing, so the predictions hardly depend on the source. As a result, the gradient in the encoder is hundreds of times smaller than in the decoder.
+# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. The cause is cross-attention: what it adds is about ten times as large as the stream, and it is computed from the memory. The norm that follows divides everything by about ten, including the stream. So the gradient that flows back along the stream also shrinks by about ten, in every decoder layer. The other sublayers add as much, but they compute it from the stream, so part of the gradient flows back through them.
 #
-# The loss alone doesn't reveal every bad start: for σ = 0.2 it looks healthy. The output of each layer looks healthy for all four models, because post-norm brings it back to mean square 1. So look at what is added, or at the gradients: either shows all three problems. Much can be repaired by training, because the optimiser, Adam ([Training](11_training.ipynb)), compensates for gradients that are merely small. Not everything, though: in our experiments with three seeds each, a small translator that started with $\sigma = 0.02$ scored three to four points lower in BLEU, which goes from 0 to 100, than one that started with Xavier ([Results](../book/results.md)).
+# The loss alone doesn't reveal every bad start: for σ = 0.2 it looks healthy. The output of each layer looks healthy for all four models, because post-norm brings it back to mean square 1. So look at what is added, or at the gradients: either shows all three problems.
+#
+# Training can repair much of this, because the optimiser, Adam ([Training](11_training.ipynb)), compensates for gradients that are merely small. It can't repair everything. In our experiments with three seeds each, a small translator that started with $\sigma = 0.02$ scored three to four BLEU points (of 100) lower than one that started with Xavier ([Results](../book/results.md)).
 #
 # ## Counting parameters
 #
@@ -550,27 +600,22 @@ Captioned(
 # %% [markdown]
 # <details><summary>Answers</summary>
 #
-# The attention bars grow with the square of `d_model`; embeddings, feed-forward networks and norms are proportional to it. If you halve the depth, the embeddings stay the same.
+# The attention bars grow with the square of `d_model`; embeddings and norms are proportional to it, and so are the feed-forward networks, because the slider leaves `d_ff` unchanged. If you halve the depth, the embeddings stay the same.
 #
 # </details>
 #
 # ### Why the paper's counts differ
 #
-# The paper reports 65 million parameters for the base model, and we count 63. Table 3 gives the number for eleven models, and for the ten smaller ones the paper's count is always the higher one. The difference doesn't depend on the number of layers, but it grows with the width: it is about $4000\,d_\text{model}$. So it looks as if the matrix $E$
-# had about 4,000 more rows than the 37,000 tokens that §5.1 mentions.
-#
-# It probably did. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets the vocabulary size to **40,960**, and a maintainer explains that the tokenizer called "32k", a byte-pair encoding (the topic of the next chapter), really has [about 40,000 tokens](https://github.com/tensorflow/tensor2tensor/issues/55). We count again, with both sizes. The plot shows how far our count is from the paper's. Inside the
-# green band, it rounds to the same number.
+# The paper reports 65 million parameters for the base model, and we count 63. Its vocabulary was probably larger than the 37,000 tokens that §5.1 mentions: in Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. The plot compares our count with the paper's for the eleven models of Table 3 and both sizes; inside the green band, both round to the same number.
 
 
-# %%
+# %% tags=["hide-input"]
 def with_narrow_keys(d_k, V, d=512, N=6, n_heads=8):
     """Base model with narrower queries and keys: Table 3, rows (B)."""
     smaller = 2 * (d + 1) * (d - n_heads * d_k)  # in each attention
     return by_formula(V=V) - 3 * N * smaller
 
 
-# %%
 def table_3(V):
     return {
         "base": (65, by_formula(V=V)),
@@ -587,7 +632,6 @@ def table_3(V):
     }
 
 
-# %% tags=["hide-input"]
 with style.in_style():
     figure, axes = style.new_figure(4.4, 3.4)
     axes.axvspan(-0.5, 0.5, color=style.VALUE, alpha=0.3, linewidth=0)
@@ -627,7 +671,13 @@ off = {
 assert all(off[37_000]) and not any(off[40_960][:10]) and off[40_960][10] == 5
 
 # %% [markdown]
-# With 37,000 tokens none of the eleven numbers comes out right; with 40,960 ten do. (The paper doesn't say whether attention has biases; they change these counts by less than 0.1 million, which matters only for $f = 1024$: without them, that row would just miss the band.) Only the big model fits neither size, and we don't know why. In this course we stay with §5.1: **63 million parameters with 37,000 tokens.**
+# With 37,000 tokens none of the eleven numbers comes out right; with 40,960 all do but the big model's, and we don't know why that one doesn't. In this course we stay with §5.1: **63 million parameters with 37,000 tokens.**
+#
+# <details><summary>More about this vocabulary, and about biases</summary>
+#
+# A maintainer of Tensor2Tensor explains that the tokenizer called "32k", a byte-pair encoding (the topic of the next chapter), really has [about 40,000 tokens](https://github.com/tensorflow/tensor2tensor/issues/55). The paper doesn't say whether attention has biases. They change these counts by less than 0.1 million, which matters only for $f = 1024$: without them, that row would just miss the band.
+#
+# </details>
 #
 # ## Memory for training
 #
@@ -650,8 +700,8 @@ n_parameters = sum(p.numel() for p in tied.parameters())
 assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
-# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. Unlike the rest, they grow with the batch, so if memory is short, the first remedy is a smaller batch. The largest single tensor among them is usually the logits, with one number for each pair of a target token and a token of the vocabulary. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
-# on each of its eight GPUs. That is why the package's loss computes the logits in parts. The chapter on [GPU performance](16_gpu_performance.ipynb) measures what else is kept.
+# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. Like the rest they grow with the depth, but also with the batch and the sequence length. So if memory is short, the first remedy is a smaller batch with **gradient accumulation**: add up the gradients of several small batches before each update ([Training](11_training.ipynb)). The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
+# on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [GPU performance](16_gpu_performance.ipynb) measures what else is kept, and how mixed precision changes this budget.
 #
 # ## What goes wrong in practice
 #
@@ -688,7 +738,7 @@ print(f"parameters() {n_parameters:,}   state_dict() {n_listed:,}")
 assert n_listed == n_parameters + 2 * 1000 * 256
 
 # %% [markdown]
-# **Ids outside the vocabulary**, usually because the tokenizer belongs to another model. An embedding only reports an index error. The package checks the range and says what it expected. (It does so on the CPU only. If a GPU fails with a "device-side assert", run the same batch on the CPU.)
+# **Ids outside the vocabulary**, usually because the tokenizer belongs to another model. `nn.Embedding` raises only a bare `IndexError`. The package checks the range and says what it expected. (It does so on the CPU only. If a GPU fails with a "device-side assert", run the same batch on the CPU.)
 
 # %%
 ids = torch.tensor([[5, 1000]])
@@ -754,7 +804,7 @@ assert not difference.any()
 # </details>
 # <details><summary>C. <code>&lt;bos&gt;</code> itself</summary>
 #
-# **Right.** The embedding passes through unchanged, and in a tied matrix, the row that fits it best is its own: a parrot.
+# **Right.** The embedding passes through unchanged, and in a tied matrix, the row that fits it best is its own. The model copies its input.
 #
 # </details>
 # <details><summary>D. Nothing, because all logits are zero</summary>
@@ -821,7 +871,7 @@ assert by_formula(d=10, f=20, N=1, V=100) == 3280
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments to try:
+# <details><summary>Five experiments to try</summary>
 #
 # 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Is it better deep and narrow or shallow and wide? Find three candidates with the sliders, and check them with `by_formula`.
 # 2. **Initialise for your width.** Choose another `d_model` in `config`, and find the σ at which the gradients of encoder and decoder are equal. Compare it with Xavier's.
@@ -834,6 +884,8 @@ assert by_formula(d=10, f=20, N=1, V=100) == 3280
 # transformer train pocket --run runs/untied --model.tie-embeddings none
 # transformer train pocket --run runs/normal --model.initialization normal
 # ```
+#
+# </details>
 
 # %% [markdown]
 # ## Going further

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't among the 8,000 tokens of the course's translator of image captions. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't one of the 8,000 tokens that our caption translator knows. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -72,8 +72,9 @@ Picture(
         "Handschuh, f and ach, none unknown."
     ),
     caption=(
-        "One sentence in words, characters and subwords: words may be unknown, "
-        "characters make it long, and subwords are a compromise."
+        "One sentence in words, characters and subwords: words that are not single "
+        "tokens of this vocabulary become <unk>, characters make the sentence long, "
+        "and subwords are a compromise."
     ),
 )
 
@@ -87,13 +88,13 @@ assert captions.pieces(captions.encode(sentence))[:4] == [
 assert [word in in_vocabulary for word in words] == [True, False, False, True]
 
 # %% [markdown]
-# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
+# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
 #
 # ## Why not words, why not characters?
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
 #
-# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course comes with the **pocket corpus**, a small program that generates as many English–German sentence pairs as we want ([the next chapter](09_data_and_batching.ipynb) has more about it). So we can measure what percentage of the words in new text is unknown after reading 500, 1000, … pairs. (`split_words` cuts a sentence into words and punctuation marks, with the mark ▁ where a word starts: `▁Das`, `▁Handschuhfach`, `▁klemmt`, `.`)
+# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course comes with the **pocket corpus**: English–German sentence pairs from a small program that generates as many as we want ([the next chapter](09_data_and_batching.ipynb) has more about it). So we can measure what percentage of the words in new text is unknown after reading 500, 1000, … pairs. (`split_words` cuts a sentence into words and punctuation marks, with the mark ▁ where a word starts: `▁Das`, `▁Handschuhfach`, `▁klemmt`, `.`)
 
 # %%
 train = [(pair.source, pair.target) for pair in pocket.pairs("train", 8000)]
@@ -156,9 +157,11 @@ assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# (Our corpus exaggerates. Each of its test sentences deliberately contains something new: an adjective with a noun, or a verb with an object, that it never has in the training text, or a compound that never occurs there. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+# (Our corpus exaggerates: some of its test sentences deliberately contain a compound that never occurs in the training text. But real text never runs out of new words either.)
 #
-# **Characters** solve both problems: a hundred of them spell nearly everything. But sequences become several times as long. The number of attention weights grows with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the lowest layers would be busy with spelling. It has been done, with bytes instead of characters ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
+# There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+#
+# **Characters** solve both problems: in a language with an alphabet, a hundred of them spell nearly everything. But sequences become several times as long. The number of attention weights grows with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the lowest layers would be busy with spelling. It has been done, with bytes instead of characters ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
 # %%
 text = [sentence for pair in test for sentence in pair]
@@ -168,12 +171,12 @@ ratio = n_characters / n_words
 print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them. The text itself can tell us.
+# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them.
 #
 # ## Byte-pair encoding by hand
 #
-# **Byte-pair encoding** (BPE) starts with characters and repeats one step: *merge the pair of adjacent symbols that occurs most often into a new symbol.* The odd name comes from its origin as a method of data compression, where the most frequent pair of *bytes* in a file is replaced by a byte that isn't used yet ([Gage, 1994](https://dl.acm.org/doi/10.5555/177910.177914)).
-# [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/) had the idea of merging characters within words to get a vocabulary for translation.
+# **Byte-pair encoding** (BPE) starts with characters and repeats one step: *merge the pair of adjacent symbols that occurs most often into a new symbol.* The name comes from data compression, where the most frequent pair of *bytes* in a file is replaced by an unused byte ([Gage, 1994](https://dl.acm.org/doi/10.5555/177910.177914)).
+# [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/) had the idea of merging characters within words to get a vocabulary for translation. Splitting the text into words first, so that merges never cross a word boundary, is called **pre-tokenization**.
 #
 # Our text consists of four words. The numbers say how often each occurs, and the mark ▁ shows where a word starts. It is a symbol like any other.
 
@@ -194,7 +197,7 @@ counts = count_pairs(spelling, frequency)
 print(*(f"{a}+{b}: {n}" for (a, b), n in counts.most_common(6)), sep="   ")
 
 # %% [markdown]
-# *e* and *a* are neighbours 5 times in *tea*, twice in *teapot* and twice in *seat*, 9 times in all. No other pair has more, so the first new symbol is `ea`. The next two pairs in the list are tied at 7. Ties need a rule, or two programs would learn different vocabularies. Ours is: the shorter symbol first, then the one that comes first by code points.
+# *e* and *a* are neighbours 5 times in *tea*, twice in *teapot* and twice in *seat*, 9 times in all. No other pair has more, so the first new symbol is `ea`. The next two pairs in the list are tied at 7. Ties need a rule, or two programs would learn different vocabularies. Ours is: among tied pairs, take the one whose merged symbol is shorter; if that is tied too, the one that comes first in Unicode order.
 
 
 # %%
@@ -227,7 +230,7 @@ assert [m.symbol for m in tea] == ["ea", "▁t", "▁tea", "ot", "pot", "▁pot"
 assert spelling["▁teapot"] == ["▁tea", "pot"]
 
 # %% [markdown]
-# Check line 2 with a pencil: `t+e` had 7 occurrences as well, and by our rule it would come first. But they are gone, because each of these *e*'s is now part of `ea`. In its place, `t+ea` has 7, and `▁+t` wins this tie because `▁t` is shorter. Now look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because its parts are frequent words.
+# Check line 2 with a pencil: `t+e` had 7 occurrences as well, and by our rule it would come first. But after the first merge, the pair no longer exists: each of these *e*'s is now part of `ea`. In its place, `t+ea` has 7, and `▁+t` wins this tie because `▁t` is shorter. Now look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because its parts are frequent words.
 #
 # The symbols `▁t` and `ot` were only steps on the way; no word contains them any more. They stay in the vocabulary all the same.
 #
@@ -248,7 +251,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # </div>
 #
-# ### A word that nobody has seen
+# ### Segmenting an unseen word
 #
 # *Teapots* isn't in our text. To segment it, split it into characters and apply the merges **in the order in which they were learned**. The figure shows this as a tree: characters at the bottom, one level per merge, and in pink the symbols that remain.
 
@@ -270,7 +273,7 @@ Picture(
 # %% [markdown]
 # The last merge, `▁pot`, isn't in the tree, because it includes the mark ▁ and this *pot* has none. A *pot* at the start of a word and a *pot* inside a word are different strings to BPE, so they will get different embeddings. German makes this worse, because nouns have a capital letter except inside compounds: *Tür* ("door"), but *Haustür* ("front door").
 #
-# In the worst case, none of the merges applies and a word is spelled out. So frequent words are one token, rare ones several, and no word is unknown.
+# In the worst case, none of the merges applies and a word is spelled out. So frequent words are one token, rare ones several, and no word is unknown, as long as all its characters are in the vocabulary.
 #
 # ## BPE in the package
 #
@@ -329,7 +332,7 @@ for sentence in text:
 print(f"{len(merges)} merges and {len(text)} sentences: equal")
 
 # %% [markdown]
-# For this, both have to agree on many small conventions, which differ between programs: where a word is marked (Sennrich et al. mark its end), how ties are broken, and what may not be merged (across a space, or a letter with a punctuation mark). Because the spaces are part of the tokens, as ▁, decoding is easy: join the tokens and replace each ▁ by a space.
+# For this, both have to agree on conventions that differ between programs: where a word is marked (Sennrich et al. mark its end), how ties are broken, and pre-tokenization. GPT-2's is a regular expression that also separates digits and punctuation from letters. SentencePiece has none: it reads the raw text, with ▁ for each space. But by default it learns no tokens that cross a space, or that join letters with punctuation, so the result is that of `split_words`. Decoding is easy: join the tokens, replace each ▁ by a space and drop the leading one.
 #
 # ### Where German compounds are split
 #
@@ -356,26 +359,42 @@ Picture(
     ),
 )
 
-# %% tags=["remove-cell"]
+# %% [markdown]
+# How often does BPE split a compound at the boundary, and how often would the same number of random cuts? We measure it on all new compounds in our test sentences:
+
+# %% tags=["hide-input"]
 nouns = {
     form.lower()
     for noun in lexicon().nouns.values()
     for form in (noun.german, noun.german_oblique, noun.german_plural)
 }
-by_parts = {}
-for word in count_words(test, 1):
+first_part = {}  # of each new compound
+for word in count_words(test, 1).keys() - set(words):
     for first in filter(word.startswith, first_parts):
         rest = word.removeprefix(first)
-        if word not in set(words) and (
-            rest in nouns or rest.removesuffix("n") in nouns
-        ):
-            by_parts[word] = first
-on_boundary = by_chance = 0
-for word, first in by_parts.items():
-    symbols = segment(word, ranks)
-    on_boundary += any(first == "".join(symbols[:n]) for n in range(len(symbols)))
-    by_chance += (len(symbols) - 1) / (len(word) - 1)
-assert on_boundary / len(by_parts) > 0.8 and by_chance / len(by_parts) < 0.2
+        if rest in nouns or rest.removesuffix("n") in nouns:
+            first_part[word] = first
+
+
+def compound_splits(segment_word):
+    """The fractions of new compounds split at the boundary, only there, by chance."""
+    at_boundary = only_there = by_chance = 0
+    for word, first in first_part.items():
+        symbols = segment_word(word)
+        starts = ["".join(symbols[:n]) for n in range(1, len(symbols))]
+        at_boundary += first in starts
+        only_there += [first] == starts
+        by_chance += len(starts) / (len(word) - 1)
+    sums = at_boundary, only_there, by_chance
+    return [total / len(first_part) for total in sums]
+
+
+at_boundary, only_there, by_chance = compound_splits(lambda w: segment(w, ranks))
+print(f"{len(first_part)} new compounds, split at the boundary:")
+print(f"BPE {at_boundary:.0%}   random cuts {by_chance:.0%}")
+
+# %% tags=["remove-cell"]
+assert at_boundary > 0.8 and by_chance < 0.2
 for word, expected in {
     "▁Frühlingskleid": "▁Frühling sk leid",
     "▁Schultisch": "▁Sch ult isch",
@@ -384,15 +403,15 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# Many are: of all new compounds in our test sentences, more than 80% are split at the boundary. If each word were split in as many places, but at random, fewer than 20% would be split there. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
+# Most are split at the boundary. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
 #
 # ## Other subword algorithms
 #
-# BPE isn't the only way. Three others are common, and BERT, T5 and GPT-2 use them:
+# Three other algorithms are common:
 #
-# - **WordPiece** (BERT; [Wu et al., 2016](https://arxiv.org/abs/1609.08144)) also merges pairs, but chooses them differently: not the most frequent pair, but the one whose parts occur together more often than their own frequencies suggest, roughly the one with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. To segment a word, it forgets the merges and takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces for English–French (§5.1).
-# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token, and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities.
-# - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on the 256 bytes of UTF-8 instead of characters. It starts with a vocabulary that can encode any text in the world.
+# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. WordPiece doesn't use the merges at segmentation; it takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
+# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token (with the *EM* algorithm), and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities, found by the *Viterbi* algorithm.
+# - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on the bytes of UTF-8 instead of characters. Its base vocabulary is the 256 byte values, so it can encode any text, and a token may be part of a character.
 #
 # WordPiece's choice makes a difference from the first merge on. For our four words:
 
@@ -482,7 +501,23 @@ assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kle
 assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and these use up some of the 2,000 slots. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds?
+
+# %% tags=["hide-input"]
+compared = {
+    "BPE": compound_splits(lambda word: segment(word, bpe)),
+    "Unigram": compound_splits(lambda word: unigram.encode(word[1:], out_type=str)),
+}
+print("split      at the boundary   only there")
+for name, (at_boundary, only_there, _) in compared.items():
+    print(f"{name:8} {at_boundary:14.0%} {only_there:14.0%}")
+
+# %% tags=["remove-cell"]
+assert 0.85 < compared["BPE"][0] <= compared["Unigram"][0]
+assert compared["BPE"][1] == 0 and 0.25 < compared["Unigram"][1] < 0.33
+
+# %% [markdown]
+# Both nearly always split at the boundary. But with only 2,000 tokens, BPE always cuts up at least one of the parts as well, and Unigram leaves both whole in almost a third of the compounds. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and these use up some of the 2,000 slots. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
 #
 # ### Unknown characters
 #
@@ -545,7 +580,7 @@ for name in ("Hemingway", "Kathmandu"):
 # %% [markdown]
 # ## How large should the vocabulary be?
 #
-# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table shows the number of tokens per word of new text, and the percentage of the vocabulary's tokens that are **rare**, with fewer than ten occurrences in the training text. For comparison, the last column shows the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words:
+# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table shows the **fertility**, the number of tokens per word, on new text, and the percentage of the vocabulary's tokens that are **rare**, with fewer than ten occurrences in the training text. For comparison, the last column shows the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words:
 
 # %%
 n_tokens, rare = [], []
@@ -576,7 +611,7 @@ Row(
         curves(
             sizes, {"BPE": rare}, "vocabulary size", "Rare tokens (%)", log2_x=True
         ),
-        alt="Rare tokens against the vocabulary size: few up to 1000 tokens, and then a steep rise to over four fifths at 8000.",
+        alt="Rare tokens against the vocabulary size: under a tenth at 250 and 500 tokens, a sixth or less at 1000, then a steep rise to over four fifths at 8000.",
     ),
     caption=(
         "With a larger BPE vocabulary, new text takes fewer tokens per word, but "
@@ -586,23 +621,32 @@ Row(
 
 # %% tags=["remove-cell"]
 assert all(a > b for a, b in pairwise(n_tokens)) and n_tokens[-1] < 1.1
-assert all(a < b for a, b in pairwise(rare[2:])) and rare[-1] > 80
+assert all(a < b for a, b in pairwise(rare[1:])) and rare[-1] > 80
+assert max(rare[:2]) < 10 and rare[2] < 17
+learned = learn(words, 8000)
+assert 4800 < 4 + len(characters) + len(learned) < 5000, "no pair is left"
+learned_ranks = {merge.pair: merge.rank for merge in learned}
+in_parts = [w for w in set(words) if len(segment(w, learned_ranks)) > 1]
+assert 0 < len(in_parts) < 50 and all(len(word) > 15 for word in in_parts)
+in_text = characters | {merge.symbol for merge in learned}
+filled = [i for i in range(4, 8000) if bpe_tokenizer.pieces([i])[0] not in in_text]
+assert len(filled) > 3000 and not any(counts[i] for i in filled), "never used"
 assert 0.5 < unknown < 1.5 and len(frequent_words) < 4000
 few = set(frequent_words[:1000])
 assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. (Many rare tokens were only steps on the way, like `▁t` above.) Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter. At 8,000 the text is exhausted: every word of the training text is a single token long before, there is no pair left to merge, and SentencePiece fills up the vocabulary with strings that never occur. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter. At about 4,900, no pair is left to merge: each word of the training text is a single token, except for a few long ones. (A token has at most 16 characters.) SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations.
 #
 # Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And a word-level vocabulary can have
 # no more words than the training text, which has fewer than 4,000 different ones; the remaining 1% stay unknown to it.
 #
-# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257.
+# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there. And a model reads tokens, not letters: this is one reason why language models struggle to count the letters of a word.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) changes that: while encoding the training text, it skips merges at random, so the same word is split in many ways. Like dropout, it works against overfitting, that is, against memorising the training text, and at inference no merge is skipped.
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips merges at random, here each with probability 0.1. Like dropout, it works against overfitting, and at inference no merge is skipped.
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -620,6 +664,8 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 # ## What goes wrong in practice
 #
 # None of these mistakes raises an error.
+#
+# **Comparing losses between vocabularies.** With fewer, longer tokens per sentence, the loss *per token* is higher, even if the model is equally good. Perplexities per token can't be compared either. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
 #
 # **The wrong vocabulary.** Say we train one vocabulary on each half of the text. Both have 2,000 tokens, so every id of one is an id of the other. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
@@ -640,7 +686,7 @@ print("".join(with_bytes.decode([i]) for i in ids))
 print(with_bytes.decode(ids))
 
 # %% [markdown]
-# **Normalisation changes the text.** The tokenizer replaces ligatures and fractions by plain characters, and several spaces by one. That is good for the model, but never encode and decode the human translation that you score against, the *reference*: you would score against a different text.
+# **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions by simpler characters, and it turns several spaces into one. ("½" becomes "1⁄2", with the fraction slash U+2044.) That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
 
 # %%
 for original in ("½ liter", "five ﬁsh", "two  spaces"):
@@ -652,7 +698,7 @@ for original in ("½ liter", "five ﬁsh", "two  spaces"):
 assert second.decode(first.encode(sentence)) != sentence
 
 # %% [markdown]
-# **Segmenting with the wrong algorithm.** Someone needs your tokenizer in another programming language, has only the list of tokens, and writes `longest_first`. It looks right on most words. But the model was trained on BPE's segmentations, and for the other words it gets tokens in combinations that it may never have seen:
+# **Segmenting with the wrong algorithm.** Someone reimplements your tokenizer from the list of tokens alone, and writes `longest_first`. It looks right on most words. For the others, the model gets tokens in combinations that it may never have seen:
 
 # %%
 vocabulary = characters | {merge.symbol for merge in merges}
@@ -661,7 +707,7 @@ different = [w for w in tested if longest_first(w, vocabulary) != segment(w, ran
 print(f"{len(different)} of {len(tested)} words are segmented differently")
 
 # %% [markdown]
-# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own. The test sentences are cut into fewer and longer tokens than really new text would be, and the score may be a little too good. (`clean` gets 500 other pairs, so that both learn from about the same amount of text.)
+# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own. The test sentences are cut into fewer and longer tokens than really new text would be, and the score may be a little too good. (`clean` gets 500 other pairs instead.)
 
 # %%
 clean = Tokenizer.train(lines + [s for p in train[4000:4500] for s in p], 2500)
@@ -674,8 +720,6 @@ lengths = [sum(map(len, t.encode_all(text))) for t in (clean, leaked)]
 assert lengths[1] < 0.98 * lengths[0] and different
 
 # %% [markdown]
-# **Comparing losses between vocabularies.** With fewer, longer tokens per sentence, the loss *per token* is higher, even if the model is equally good. Compare translations, or the loss per character.
-#
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
@@ -703,7 +747,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 #
 # </details>
 #
-# **2. You double the size of the vocabulary without adding text. What happens to the share of its tokens that are rare in the text?**
+# **2. You double our vocabulary from 2,000 to 4,000 tokens without adding text. What happens to the share of its tokens that are rare in the text?**
 #
 # <details><summary>A. It falls, because sequences are shorter</summary>
 #
@@ -717,7 +761,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 # </details>
 # <details><summary>C. It grows</summary>
 #
-# **Right.** Every merge has at most the count of the one before, and each use of a new token is one use fewer of each of its two parts.
+# **Right.** The table above shows it. Every merge has at most the count of the one before, and each use of a new token is one use fewer of each of its two parts. (In small vocabularies, most tokens are frequent either way: from 250 to 500 tokens, the share hardly changes.)
 #
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>
@@ -808,7 +852,7 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments to try:
+# <details><summary>Four experiments to try</summary>
 #
 # 1. **Change the tie rule** in `best_pair`: the longer symbol first. How many of the first 200 merges change?
 # 2. **Train WordPiece:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first? Most programs require a minimum count: why?
@@ -821,6 +865,8 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 # transformer train pocket --run runs/v8000 --model.vocab-size 8000
 # transformer train pocket --run runs/drop  --data.bpe-dropout 0.1 --data.segmentations 4
 # ```
+#
+# </details>
 
 # %% [markdown]
 # ## Going further
@@ -829,5 +875,4 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 # - **BPE for words:** [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/), also on what a joint vocabulary does for names.
 # - **SentencePiece:** [Kudo and Richardson (2018)](https://aclanthology.org/D18-2012/) explain why it treats the space as a character.
 # - **Unigram and BPE compared:** [Kudo (2018)](https://aclanthology.org/P18-1007/), [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/).
-# - **The size of the vocabulary:** [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/).
 # - **Next:** [Data and batching](09_data_and_batching.ipynb) turns these ids into batches.

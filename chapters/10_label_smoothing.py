@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators predict the next token, and both are right about equally often. Their *confidence* is the probability of the predicted token, the most probable one. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-# The first model was trained with *hard targets*: the correct token should get a probability of 1. It claims far too much: the orange lines show the gap between confidence and accuracy. The other model differs in only one thing: its loss uses **label smoothing**.
+# Two small translators predict the next token, and both are right about equally often. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**: the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -172,7 +172,7 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
-# The paper asks for a little less (§5.4). It doesn't say why; this may be one reason. With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
+# The paper asks for a little less than certainty, as a form of **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. One plausible reason is that other translations are possible. With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
 #
 # $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}} $$
 #
@@ -259,10 +259,9 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
     print(f"{token:9} {hard:+.2f}     {smooth:+.2f}")
 
 # %% [markdown]
-# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. The smoothed target stops pushing a token down at 0.02, and below that it
-# pushes it *up*.
+# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. The smoothed target stops pushing a token down at 0.02, and below that it pushes it *up*.
 #
-# **Be the model.** Raise the probability of the correct token step by step, and watch the gradient. Where does it change its sign?
+# **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does it change its sign?
 #
 # <div class="widget" data-widget="smoothing">
 #
@@ -332,7 +331,7 @@ for epsilon in (0.05, 0.1, 0.2):
     found = gaps[f"ε = {epsilon}"][-1]
     formula = best_gap(5, epsilon)
     print(f"ε = {epsilon:<4}  found {found:.2f}, formula {formula:.2f}")
-print(f"with 37,000 tokens and ε = 0.1: {best_gap(37_000, 0.1):.1f}")
+print(f"with a vocabulary of 37,000 and ε = 0.1: {best_gap(37_000, 0.1):.1f}")
 
 # %% tags=["remove-cell"]
 hard_gaps = gaps["ε = 0"]
@@ -368,10 +367,16 @@ assert abs(lowest_loss(5, 0.1) + divergence.item() - smoothed) < 1e-6
 assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 
 # %% [markdown]
-# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the
-# authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
+# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers seem to show the second effect: with $\varepsilon = 0.2$ its perplexity is 5.47 instead of 4.67 without smoothing (Table 3). This is far below the 13.52 above, so the entropy of the target can't be included; the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).
+# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers seem to show the second effect (development set, Table 3):
+#
+# | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
+# |---|---|---|---|
+# | perplexity | 4.67 | 4.92 | 5.47 |
+# | BLEU | 25.3 | 25.8 | 25.7 |
+#
+# The perplexity of 5.47 is far below the 13.52 above, so the entropy of the target can't be included; the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).
 #
 # ## In code
 #
@@ -383,8 +388,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `mean_logit` is $\sum_j q_j z_j$, the mean of the logits weighted by the target. `spread` chooses between two of the three conventions that we compare below. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
-# equals PyTorch's:
+# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `mean_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It equals PyTorch's:
 
 # %%
 torch.manual_seed(0)
@@ -398,7 +402,11 @@ pytorch
 # %% [markdown]
 # Training uses a second form, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
 #
-# **Three conventions.** Which tokens get a part of $\varepsilon$? [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), whom the paper cites for label smoothing, spread it over the whole vocabulary, including the correct token. So do PyTorch and this package. But other programs differ:
+# We have spread $\varepsilon$ over the whole vocabulary. Some implementations leave out the correct token or padding (`spread="others"` leaves out both); with a real vocabulary, the difference is negligible.
+#
+# <details><summary>The three conventions in detail</summary>
+#
+# [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), whom the paper cites, and PyTorch spread ε over the whole vocabulary.
 #
 # | divided among | correct token | other token | `<pad>` |
 # |---|---|---|---|
@@ -406,7 +414,9 @@ pytorch
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
 # | all but the correct one and padding (many tutorials, `spread="others"`) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
 #
-# The second convention with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For 37,000 tokens and $\varepsilon = 0.1$, that is 0.1000027. The three differ noticeably only with a tiny vocabulary.
+# The second convention with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For a vocabulary of 37,000 and $\varepsilon = 0.1$, that is 0.1000027.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 assert f"{0.1 * 37_000 / 36_999:.7f}" == "0.1000027"
@@ -417,9 +427,9 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 # %% [markdown]
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation.
 #
-# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
+# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
 # $$ \tfrac{6}{10} \cdot |0.6 - \tfrac{4}{6}| + \tfrac{4}{10} \cdot |0.9 - \tfrac{2}{4}| = 0.04 + 0.16 = 0.20 $$
 
@@ -439,8 +449,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted almost every token of them
-# correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus, each given the correct prefix. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
+# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted over 95% of their tokens correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
 print("                 confidence  accuracy  calibration error  loss")
@@ -456,6 +465,10 @@ errors = {name: calibration_error(*predictions(z)) for name, z in logits.items()
 plain = {name: F.cross_entropy(z, labels).item() for name, z in logits.items()}
 assert errors["hard targets"] > 2 * errors["label smoothing"]
 assert plain["label smoothing"] < plain["hard targets"]
+for name, claimed in (("hard targets", 0.48), ("label smoothing", 0.41)):
+    confidence, is_correct = predictions(logits[name])
+    assert abs(confidence.mean() - claimed) < 0.05
+    assert abs(is_correct.float().mean() - 1 / 3) < 0.05
 seen = collate(*training_data, range(300))
 on_correct, on_wrong = [], []
 for name in ("hard targets", "label smoothing"):
@@ -469,9 +482,9 @@ for name in ("hard targets", "label smoothing"):
 assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
-# Memorising hard targets made the first model **overconfident**. The second is correct about as often, but its confidence is closer to the truth. Even its loss *without* smoothing is lower, although it was trained with smoothing: it pays a little for the tokens that it predicts correctly, and saves more on those that it gets wrong, where
-# overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models know little and gain; the paper's model, trained on millions of sentences, lost (5.47 instead of 4.67, as we saw).
-# The third model shows the other side. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
+# Both small models predict only about a third of the new tokens correctly. The first claims nearly half, the second about 40%, which is closer to the truth. Even the second model's loss *without* smoothing is lower, although it was trained with smoothing: it pays a little for the tokens that it predicts correctly, and saves more on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models generalise poorly, and gain; the paper's model, trained on millions of sentences, lost (4.92 instead of 4.67).
+#
+# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
 
 # %%
 from transformer.recipes import RECIPES
@@ -501,12 +514,11 @@ Picture(
 )
 
 # %% [markdown]
-# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated. It makes it less confident**, by about $\varepsilon$, whether there is a reason or not. That
-# helps a model that would be overconfident, and harms one that isn't.
+# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated.** It pulls the model's confidence down, to about $1 - \varepsilon$ at most, whether or not the model is overconfident. That helps a model that would be overconfident, and harms one that isn't.
 #
-# ### Temperature
+# ### Temperature scaling
 #
-# There is a simpler remedy. Divide all logits by a number $T$, the **temperature**. Above 1 it makes the model less confident, below 1 more. The order of the tokens doesn't change, so no prediction does. We choose $T$ on the first half of the tokens, where it gives the lowest loss, and measure the calibration error on the second half.
+# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. Above 1 it makes the model less confident, below 1 more. The order of the tokens doesn't change, so no prediction does. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half.
 
 
 # %%
@@ -537,11 +549,11 @@ for name in ("hard targets", "pocket-small"):
     assert fitted[name][2] < fitted[name][1] / 2
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations (§5.4).
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
 #
 # Does it do so here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
-# Keep in mind that two models made to overfit show only that the effect exists, not how large it is in a long training run with dropout and millions of sentences.
+# These two models were made to overfit: they show that the effect exists, not how large it is in a long training run with dropout and millions of sentences.
 
 # %% tags=["remove-cell"]
 import json
@@ -563,7 +575,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare their validation losses, each computed with its own $\varepsilon$. The smallest $\varepsilon$ has an advantage that has nothing to do with the quality of the model. Here is *one* model, measured four times:
+# **1. The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The smallest $\varepsilon$ has an advantage, whatever its model is worth. Here is *one* model, measured four times:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -635,7 +647,7 @@ for n_padding in (0, 6, 18):
 #
 # </details>
 #
-# **2. Your training loss with ε = 0.1 and 37,000 tokens has been 1.45 for days. How well does the model know its training data?**
+# **2. You train with ε = 0.1, a vocabulary of 37,000 and no dropout. The training loss has been 1.45 for days. How well does the model know its training data?**
 #
 # <details><summary>A. Badly: it is as uncertain as a choice among e^1.45, about four tokens</summary>
 #

@@ -58,6 +58,7 @@ from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 import transformer
+from transformer.attention import attention
 from transformer.data import pocket
 from transformer.data.batching import Sequences, collate
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -67,6 +68,7 @@ from transformer.decoding import (
     length_normalization,
     sample,
 )
+from transformer.masks import causal_mask
 from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
@@ -162,7 +164,7 @@ for p, expected in (
 #
 # ## Why greedy search fails
 #
-# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. **Decoding** is the search for a good sentence with nothing but these probabilities. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.
+# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. (The paper allows 50 tokens more than the source has, §6.1.)
 #
 # But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later, *Tauben* is much less probable after *das* (0.40) than after *die* (0.89). Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
 
@@ -198,7 +200,7 @@ assert (
 assert 38 < math.log10(8000**10) < 40
 
 # %% [markdown]
-# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows: it becomes too small for a float. A log-probability is never positive, and each further token can only make it lower.
+# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
 # Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
 
@@ -233,7 +235,7 @@ assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
 # %% [markdown]
 # ### In code
 #
-# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue. A candidate with `<eos>` counts as finished only if it is among the $k$ best; further down it is dropped. (A candidate *without* `<eos>` that ranks just below the $k$ best may still be kept, in the place of one that has finished.) (`ids(tokens)` makes a tensor of one row, (1, length).)
+# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens.
 
 
 # %%
@@ -251,11 +253,13 @@ def simple_beam_search(source, k, steps):
         best = sorted(candidates, reverse=True)[: 2 * k]
         finished += [c for c in best[:k] if c[1][-1] == EOS]
         prefixes = [c for c in best if c[1][-1] != EOS][:k]
-    return max(finished)
+    return max(finished or prefixes)  # if none has ended, the best prefix
 
 
 # %% [markdown]
-# The package's `beam_search` does the same for a whole batch of sentences, on a CPU or a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability (`best` is the package's best hypothesis, found in a folded cell above):
+# Each prefix has exactly one extension that ends with `<eos>`. So of the $2k$ best candidates at most $k$ have ended, and at least $k$ can be continued. An `<eos>` candidate counts as finished only if it is among the $k$ best. The next prefixes are the $k$ best candidates that have not ended.
+#
+# The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability (`best` is the package's, from a folded cell above):
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)
@@ -268,7 +272,7 @@ tokenizer.decode(best.tokens)
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. That takes a while, so the results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json); `python -m book.beam_sizes` computes them again. **BLEU** is a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) **BLEU** is a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
 # beam size: (BLEU, length ratio), for each exponent α of the length penalty
@@ -359,14 +363,16 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, because greedy search's mistakes disappear, but it is best with three beams, and falls a little with wider ones. A wider beam does its job: it finds translations that the model considers more probable (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation isn't the best one.** The drop is small here, too small to be sure of with 300 captions, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, probably because greedy search's mistakes disappear, but it is best with three beams, and falls a little with wider ones. A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation need not be the best one.** The drop here is too small to be sure of, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
-# Why shorter? Every token costs something, because a log-probability can only fall. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is to divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
+# Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes. With $\alpha = 1$, long translations are ranked almost by their mean log-probability per token; among short ones, the 5 still favours the shorter. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the length ratio stays nearer to 1 with a penalty, and BLEU no longer falls.
+#
+# Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0, 0.6):
@@ -414,7 +420,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
-# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon$ gives every token of the vocabulary a share $\varepsilon / V$ of every target, `<eos>` included. Imagine a model that has learned its smoothed targets perfectly. It gives each correct token $c = 1 - \varepsilon + \varepsilon / V$. So a translation of $n$ tokens has probability $c^n$, which shrinks with every token, while the empty one always has $\varepsilon / V$. There is a length $n^*$ beyond which saying nothing is more probable:
+# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon$ gives every token of the vocabulary a share $\varepsilon / V$ of every target, `<eos>` included. Imagine a model that has learned its smoothed targets perfectly. It gives each correct token $c = 1 - \varepsilon + \varepsilon / V$. So a translation of $n$ tokens has probability $c^n$, which shrinks with every token, while the empty one always has $\varepsilon / V$. There is a length $n^*$ beyond which the empty translation is more probable:
 #
 # $$ n^* = \frac{\ln(\varepsilon / V)}{\ln\big(1 - \varepsilon + \varepsilon / V\big)} $$
 
@@ -485,11 +491,11 @@ assert 115 < empty_wins_at(37_000, 0.1) < 125 and 215 < n_star < 225
 assert (vocab_size, epsilon) == (4000, 0.05)
 
 # %% [markdown]
-# These short sentences are in no danger. But label smoothing alone gives a model a pull towards short translations, and the length penalty works against it. Real models can have other reasons as well. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: in a way, that is a search error that helps.
+# These short sentences are in no danger. But label smoothing alone pulls a model towards short translations, and the length penalty works against it. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as these are too few to keep the machine busy, twice as many beams take less than twice the time; beyond that, they take twice as long or longer. It takes more prefixes to keep a GPU busy than a CPU. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. Each is the shortest of three runs, but small differences are still noise.
+# With $k$ beams, the decoder computes $k$ prefixes at each step. Until the hardware is saturated, doubling the beam costs less than double the time; after that, it at least doubles. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch (the shortest of three runs each; small differences are noise):
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -502,23 +508,24 @@ for k in (1, 2, 4, 8, 16, 32):
     print(f"beam size {k:2}: {1000 * min(seconds) / 12:5.0f} ms per sentence")
 
 # %% [markdown]
-# A beam of 4 is the usual compromise, and the paper's choice: as the figure on beam sizes showed, with a length penalty wider beams gain little more BLEU.
+# A beam of 4 is the usual compromise, and the paper's choice: with a length penalty, wider beams gain little more BLEU.
 #
 # ## Sampling
 #
-# Beam search looks for *the* most probable output. For a translation that is a reasonable goal, but for a story or a dialogue it isn't: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings control the randomness. They change the distribution before a token is drawn:
+# Beam search looks for *the* most probable output. For a translation that is a reasonable goal, but for a story or a dialogue it isn't: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
-# - **Top-p**, or *nucleus sampling*, keeps the smallest set of most probable tokens that together have at least probability $p$. The set is small where the model is certain, and large where it isn't.
+# - **Top-p**, or *nucleus sampling*, keeps the smallest set of most probable tokens that together have at least probability $p$ of what is left. The set is small where the model is certain, and large where it isn't.
 
 
 # %%
 def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
     logits, tokens = (logits / temperature).sort(descending=True)
     probs = logits[:top_k].softmax(dim=-1)
-    sum_before = probs.cumsum(dim=-1) - probs  # of the tokens that rank higher
-    probs[sum_before >= top_p] = 0
+    if top_p < 1:  # at 1, rounding could drop the last tokens
+        sum_before = probs.cumsum(dim=-1) - probs  # of the tokens that rank higher
+        probs[sum_before >= top_p] = 0
     return probs / probs.sum(), tokens[:top_k]
 
 
@@ -529,11 +536,19 @@ for top_p in (0.7, 0.9):
     probs, tokens = next_token_distribution(logits, top_p=top_p)
     kept = tokenizer.pieces(tokens[: (probs > 0).sum()].tolist())
     print(f"top-p {top_p} keeps", *kept)
+for temperature in (1.0, 1.5):
+    probs, _ = next_token_distribution(logits, temperature)
+    print(f"temperature {temperature}: {probs[20:].sum():.0%} outside the top 20")
+
+# %% tags=["remove-cell"]
+assert RECIPES["multi30k"].training.label_smoothing == 0.1
+assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
+assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 
 # %% [markdown]
-# *Das*, *die* and *den* are articles; *mit* means with, *vor* in front of, and *einige* some.
+# (*Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
 #
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). (To keep this page small, the chart leaves out the least probable tokens.) Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -560,7 +575,7 @@ Captioned(
 )
 
 # %% [markdown]
-# And this is what whole translations look like, two for each setting:
+# And this is what whole translations look like, two for each setting, with the log-probability that the model itself gives them:
 
 # %%
 torch.manual_seed(0)
@@ -571,26 +586,59 @@ settings = [
     {"top_k": 3},
     {"top_p": 0.8},
 ]
+sampled = []
 for setting in settings:
-    twice = source.expand(2, -1)
-    translations = sample(model, twice, **setting)
+    translations = sample(model, source.expand(2, -1), **setting)
+    sampled.append([token_log_probs(source, t).sum().item() for t in translations])
     print(setting or "no restriction")
-    for tokens in translations:
-        print("   ", tokenizer.decode(tokens)[:70])
+    for log_probability, tokens in zip(sampled[-1], translations, strict=True):
+        print(f"{log_probability:8.1f}  {tokenizer.decode(tokens)[:60]}")
+
+# %% tags=["remove-cell"]
+assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 
 # %% [markdown]
-# Without a restriction, most tokens are plausible, but look for the one that isn't: a man who feeds something odd, a wrong article, a stray word. At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
+# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it. One bad token leads to a prefix that the model has never seen in training (**exposure bias**, [Data and batching](09_data_and_batching.ipynb)), and more bad ones follow. Top-k and top-p cut off exactly this tail, and a low temperature shrinks it.
+#
+# ### Which method when?
+#
+# | method | choose it | but |
+# |---|---|---|
+# | greedy search | for speed | it can't take a token back |
+# | beam search | if there are few correct outputs: translation, speech recognition | it costs more, and needs length normalisation |
+# | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
+#
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid repeated n-grams.
 #
 # ## The KV cache
 #
-# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. In particular their keys and values do, and these are all that the new position needs. The **KV cache** keeps them. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. Of all this, the new position needs only the keys and values. The **KV cache** keeps them. Here it is for one attention layer with one head:
+
+# %%
+x = torch.randn(6, 16)  # the layer's input, a row for each token
+w_q, w_k, w_v = torch.randn(3, 16, 16) / 4
+keys, values = torch.empty(2, 0, 16)  # the cache, empty at first
+outputs = []
+for new in x.split(1):  # one token at a time, (1, 16)
+    q, k, v = new @ w_q, new @ w_k, new @ w_v  # of the new token only
+    keys = torch.cat([keys, k], dim=-2)
+    values = torch.cat([values, v], dim=-2)
+    outputs.append(attention(q, keys, values)[0])  # no mask: nothing comes later
+
+full, _ = attention(x @ w_q, x @ w_k, x @ w_v, causal_mask(6)[0, 0])
+assert_close(torch.cat(outputs), full)
+
+# %% [markdown]
+# Row by row, that equals causal attention over all tokens at once. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
 
 # %%
 for n in (10, 20, 40, 80, 120):
     print(f"{n} tokens: {n} positions with a cache, {n * (n + 1) // 2:,} without")
 
 # %% [markdown]
-# The results are the same up to rounding. Both functions below compute the logits after each prefix of a translation:
+# The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.
+#
+# In the package, `start_cache` computes the keys and values of cross-attention, once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
 
 
 # %%
@@ -617,7 +665,7 @@ assert_close(
 )
 
 # %% [markdown]
-# For 120 tokens that is about sixty times fewer positions, but don't expect it to be sixty times faster. A small model spends much of each step on starting operations, not on arithmetic, and a cache doesn't make them fewer. The gain grows with the length and the size of the model. These are the times for 120 tokens on the machine that ran this page:
+# For 120 tokens that is about sixty times fewer positions, but it isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**: for each token, all weights of the decoder are read ([Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this page:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -665,7 +713,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family: BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how heads that share their keys and values make it smaller.
+# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller ([The Transformer family](15_transformer_family.ipynb)).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -678,11 +726,21 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and a beam of 4 does the work of greedy search four times. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
+# **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and all beams follow the path of greedy search. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
 #
-# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up. A log-probability can only fall, and dividing it by a larger number brings it closer to 0. So no prefix can end with a better score than its present log-probability divided by $((5 + L)/6)^\alpha$, where $L$ is the greatest length allowed. Compare that with the best finished score.
+# **The search stops too early.** The first hypothesis that ends needn't be the best. Stop only when even the best remaining prefix can't catch up.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it continues with someone else's past. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
+# <details><summary>How do you know that?</summary>
+#
+# A log-probability can only fall, and dividing it by a larger number brings it closer to 0. So no prefix can end with a better score than its present log-probability divided by $((5 + L)/6)^\alpha$, where $L$ is the greatest length allowed. Compare that with the best finished score.
+#
+# </details>
+#
+# **Dropout is still on.** Without `model.eval()`, decoding is random: the same sentence gets different translations. And without `torch.no_grad()`, PyTorch keeps the activations of every step for a backward pass that never comes.
+#
+# **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the sentences beside it.
+#
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it attends to the keys and values of a different prefix. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
 
 # %%
@@ -708,6 +766,16 @@ print(f"without reordering, the logits are off by up to {error:.1f}")
 
 # %% tags=["remove-cell"]
 assert error > 0.05
+with torch.no_grad():
+    padded = torch.cat([source, ids([PAD] * 5)], dim=1)
+    memory, memory_mask = model.encode(padded)
+    states = model.decode(ids(prefix), memory, memory_mask)
+    assert_close(model.logits(states[0, -1]), expected, atol=1e-4, rtol=1e-5)
+    unmasked = model.decode(ids(prefix), memory, torch.ones_like(memory_mask))
+    assert (model.logits(unmasked[0, -1]) - expected).abs().max() > 0.05
+    model.train()
+    assert not torch.equal(*(model(source, ids(prefix)) for _ in range(2)))
+    model.eval()
 
 # %% [markdown]
 # ## Questions
@@ -795,7 +863,7 @@ assert error > 0.05
 #
 # <details><summary>Answer</summary>
 #
-# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other, and taking the best candidates has no gradient. The price is **exposure bias**: in training, the decoder never sees a prefix with its own mistakes.
+# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other, and selecting the best candidates isn't differentiable. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
 #
 # </details>
 #
@@ -814,21 +882,20 @@ assert error > 0.05
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments to try:
+# <details><summary>Four experiments to try</summary>
 #
 # 1. Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
-# 2. In the folded cell of the figure that shows the beam search step by step, call `beam_search` with `beam_size=5`. Find a dropped candidate whose tokens all occur in the winning translation, in another order.
+# 2. Add the length penalty to `simple_beam_search`, and check it against `beam_search(length_penalty=0.6)`.
 # 3. Sample ten translations of a caption, and take the one with the highest probability. How many samples do you need to do as well as a beam of 4?
-# 4. Set α to 3 and translate. What do the longest translations look like?
+# 4. Set α to 3 and translate: `transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 3`. What do the longest translations look like?
 #
-# ```bash
-# transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 3
-# ```
+# </details>
 #
 # ## Going further
 #
-# - **In the paper:** a beam of 4, $\alpha = 0.6$, and at most 50 tokens more than the source: §6.1. The length penalty comes from §7 of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144).
+# - **In the paper:** §6.1. The length penalty comes from §7 of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144).
 # - **Wider isn't better:** [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/), the last of their six challenges. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) on the empty translation.
 # - **Sampling:** [Holtzman et al. (2020)](https://arxiv.org/abs/1904.09751) introduce top-p. [Fan et al. (2018)](https://aclanthology.org/P18-1082/) use top-k.
-# - **Faster still:** with [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once.
+# - **Minimum Bayes risk (MBR) decoding** doesn't look for the most probable translation: of many samples it takes the one most similar to the others on average ([Eikema and Aziz, 2020](https://aclanthology.org/2020.coling-main.398/)).
+# - **Faster:** in [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once.
 # - **Next:** [Evaluation](13_evaluation.ipynb): what BLEU measures, and when a difference means something.

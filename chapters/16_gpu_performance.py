@@ -75,7 +75,7 @@ from transformer.attention import attention, fused_attention
 from transformer.config import ModelConfig
 from transformer.data.batching import Sequences, collate, token_batches
 from transformer.device import Device, choose_device
-from transformer.layers import CheckpointedLayer, EncoderLayer
+from transformer.layers import EncoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.plots import style
@@ -90,7 +90,7 @@ from transformer.plots.roofline import (
     roofline,
 )
 from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import Captioned, Picture, SourceCode
+from transformer.plots.style import Captioned, Picture
 from transformer.recipes import RECIPES
 from transformer.training.memory import estimate_memory, peak_memory
 from transformer.training.trainer import batch_loss
@@ -220,7 +220,7 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars are computed from the H100's data sheet, as explained below. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars are computed from the H100's data sheet, as explained below, and they assume 16-bit activations everywhere. (In practice, layer norms and residual connections run in float32 and move even more bytes.) Measured numbers are from the machine that built this page, unless we say otherwise.
 #
 # **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -231,7 +231,7 @@ print(f"This page was built on a {device.type.upper()} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. At an operation such as `x @ y`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result, but goes on to the next launch. So both work at the same time, and the slower one sets the pace. Suppose that each launch takes 5 µs:
+# A GPU doesn't run your Python program; the CPU does. At an operation such as `x @ y`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch. So both work at the same time, and the slower one sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -314,9 +314,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1100 < counter.count < 1400
 
 # %% [markdown]
-# At 5 µs each, launching takes about 6 ms, however fast the GPU is. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform for programming GPUs), which record a sequence of launches and then [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# At 5 µs each, launching takes about 6 ms. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform for programming GPUs), which record a sequence of launches and then [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches help on a CPU, too: there, operations also have a fixed cost. The figure shows the **throughput** of a small translation model in both passes, in target tokens per second:
+# Larger batches help on a CPU, too, where operations also have a fixed cost. The figure shows the **throughput** of a small translation model in both passes, in target tokens per second:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -360,12 +360,12 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. On a CPU it can also fall again, where the activations of a batch no longer fit into the caches. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a GPU the curve rises for longer; on a CPU it can fall again, where the activations of a batch no longer fit into the caches. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
 #
-# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, so moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and its contents are lost when the kernel ends.
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. On an H100 this is 80 GB of **HBM** (high-bandwidth memory). It isn't on the chip that computes, so moving data takes time. The chip's own memory, **SRAM**, is about ten times as fast, but tiny: an A100 has 192 KB in each of its 108 **streaming multiprocessors**, the units that compute ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1). Its contents are lost when the kernel ends.
 #
 # Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so the kernel's time in seconds is at least
 #
@@ -465,7 +465,7 @@ ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 assert counter.get_total_flops() == 1000 * length * ours
 
 # %% [markdown]
-# In the same way we count the FLOP of a training step of the base model, with 25,000 tokens on each side. How long would the paper's 100,000 steps take on one GPU that always runs at its peak?
+# In the same way we count the FLOP of a training step of the base model, with 25,000 tokens on each side. How long would the paper's 100,000 steps take at a GPU's peak?
 
 # %% tags=["hide-input"]
 with torch.device("meta"):
@@ -486,21 +486,31 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 # %% [markdown]
 # No real run gets near these times. In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5).
 #
-# The training library Megatron-LM reached 52% of the peak on A100s ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)). A quarter of that was a second forward pass, run to save memory (*activation checkpointing*, below). The share that counts only the FLOP that the model itself needs, here 39%, is called **MFU**, model FLOPs utilisation.
+# The training library Megatron-LM reached 52% of the peak on A100s ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)). A quarter of that was a second forward pass that saves memory (*activation checkpointing*, below). If such recomputation is counted, the share is called **HFU**, hardware FLOPs utilisation. **MFU**, model FLOPs utilisation, counts only the FLOP that the model itself needs, here 39%.
 
 
 # %% [markdown]
 # ## Fusion and compilation
 #
-# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one and writes one, and also a byte that records whether the number was dropped, which counts as half: 2.5. The addition reads two and writes one: 3. The layer norm reads one and writes one: 2. Together that is 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
+# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. The table counts the 16-bit numbers that they read and write for each number of the output. (Dropout also writes a byte that records whether the number was dropped: half a number.)
+#
+# | kernel | reads | writes | total |
+# |---|---|---|---|
+# | dropout | 1 | 1.5 | 2.5 |
+# | residual addition | 2 | 1 | 3 |
+# | layer norm | 1 | 1 | 2 |
+# | all three | 4 | 3.5 | 7.5 |
+# | **one fused kernel** | 2 | 1.5 | 3.5 |
+#
+# Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
 #
 # ```python
 # compiled = torch.compile(model)  # its first call takes a while
 # ```
 #
-# Fusion also saves launches. Fusing attention takes a new algorithm, FlashAttention (below).
+# Fusion also saves launches. Fusing attention takes a new algorithm, FlashAttention.
 #
-# **Try it.** Each bar is the shortest possible time of an operation. Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
+# **Try it.** Each bar is the shortest possible time of an operation. Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then move the slider to 64 tokens ($2^6$).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -639,14 +649,61 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) are fine, and so is fused attention; most other operations are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+#
+# So where does the time go on a real GPU? These are the kernels of a training step of the base model in bfloat16, compiled and with fused attention, measured on one H200 (PyTorch 2.11, driver 580.159.04, CUDA 13.0, 26 November 2026, commit `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
+#
+# | kernels | ms |
+# |---|---|
+# | matrix products | 13.3 |
+# | layer norm, residual connection and dropout, backward | 5.0 |
+# | the same, forward | 2.4 |
+# | attention, backward | 4.1 |
+# | attention, forward | 2.1 |
+# | loss: softmax and its gradient | 2.3 |
+# | ReLU, forward and backward | 1.8 |
+# | all others | 5.9 |
+#
+# Even here, after all this fusion, matrix products take only 13.3 of 36.9 ms.
+
+# %% tags=["remove-cell"]
+log = Path("../book/results/gpu/second-run.md")
+logged = {}  # first cell of each row of its tables → the other cells
+if log.exists():  # not in Colab
+    text = log.read_text("utf-8").replace("**", "")
+    for line in text.splitlines():
+        if line.startswith("| "):
+            first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+            logged.setdefault(first, others)
+    shown = {
+        "matrix products": "13.3",
+        "layer norm, residual connection and dropout, backward": "5.0",
+        "the same, forward": "2.4",
+        "attention, backward": "4.1",
+        "attention, forward": "2.1",
+        "loss: softmax and its gradient": "2.3",
+        "ReLU, forward and backward": "1.8",
+    }
+    assert logged["kernels"][1] == "one graph"
+    for name, milliseconds in shown.items():
+        assert logged[name][1] == milliseconds, name
+    others = (
+        "joining the gradients of queries, keys and values",
+        "sums for the gradients of biases",
+        "Adam and clipping",
+        "others among the 60",
+        "all beyond the 60",
+    )
+    rest = sum(float(logged[name][1]) for name in others)
+    assert round(rest, 1) == 5.9
+    assert round(rest + sum(map(float, shown.values())), 1) == 36.9
 
 # %% [markdown]
 # ## FlashAttention
 #
-# Attention in its explicit form writes a table of scores to memory, reads it for the softmax, writes the weights, and reads them again. For long texts the table is too large for the on-chip memory, but the softmax seems to need complete rows, because it divides by the sum over a row.
+# Attention in its explicit form writes a table of scores to HBM, reads it for the softmax, writes the weights, and reads them again. For long texts the table is too large for SRAM, but the softmax seems to need complete rows, because it divides by the sum over a row.
 #
-# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
+# But you can compute a softmax block by block, and correct earlier results as you go: the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
 
 # %%
 score = torch.tensor([1.0, 3, 2, 5])
@@ -665,7 +722,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) In the first block there is nothing to correct yet: $e^{-\infty} = 0$. Then the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, and the scores never leave the chip. (The loops are in this order since its [second version](https://arxiv.org/abs/2307.08691).) This function shows the algorithm's steps, not its speed, because in PyTorch each operation is a kernel of its own that writes its result to memory:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM (**tiling**), so the scores never leave the chip. This function shows the algorithm's steps, not its speed, because in PyTorch each operation is a kernel of its own that writes its result to memory:
 
 
 # %%
@@ -702,7 +759,7 @@ print("blockwise = fused = explicit")
 #
 # </details>
 #
-# FlashAttention also saves memory: its backward pass computes the attention weights again from queries and keys. Only explicit attention keeps a table of them, which grows with the square of the length:
+# FlashAttention also saves memory. Explicit attention keeps the table of weights for the backward pass, $O(n^2)$ numbers for $n$ tokens. FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials (*log-sum-exp*), and computes the weights again from it. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -745,66 +802,9 @@ growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
 assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 
 # %% [markdown]
-# ## A loss without all the logits
-#
-# The loss, too, can be computed block by block. It needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
-#
-# But we only need the loss and two gradients, those of the decoder's output $x$ and the output matrix $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So we take a few rows at a time, and compute their logits, their loss and, right away, their gradients. Then we no longer need their logits:
-
-
-# %%
-def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
-    loss, x_gradients, weight_gradient = 0, [], torch.zeros_like(weight)
-    chunks = zip(x.split(rows), target.split(rows), strict=True)
-    for x_rows, correct in chunks:
-        z = x_rows @ weight.T  # (rows, vocab_size)
-        loss += F.cross_entropy(
-            z, correct, label_smoothing=epsilon, reduction="sum"
-        )
-        difference = z.softmax(dim=-1) - epsilon / z.size(-1)  # p - q
-        difference[range(len(z)), correct] -= 1 - epsilon
-        x_gradients.append(difference @ weight)
-        weight_gradient += difference.T @ x_rows
-    return loss, torch.cat(x_gradients), weight_gradient
-
-
-# %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works like this, as an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. The forward pass computes the gradients, and the backward pass only multiplies them by the gradient that it receives. All forms agree, but the plain loss keeps far more memory for the backward pass:
-
-
-# %%
-def plain_loss(x, weight, target):
-    z = x @ weight.T
-    return F.cross_entropy(z, target, label_smoothing=0.1, reduction="sum")
-
-
-# %%
-torch.manual_seed(0)
-x = torch.randn(512, 128, requires_grad=True)
-weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
-target = torch.randint(8000, (512,))
-with torch.no_grad():
-    loss, *gradients = chunked_loss(x, weight, target)
-for form in (plain_loss, linear_label_smoothed_cross_entropy):
-    assert_close(form(x, weight, target), loss)
-    by_form = torch.autograd.grad(form(x, weight, target), (x, weight))
-    assert_close(by_form, tuple(gradients))
-    kept_here = kept_bytes(lambda form=form: form(x, weight, target)) / 2**20
-    print(f"{form.__name__:36} keeps {kept_here:4.1f} MiB")
-
-# %% tags=["remove-cell"]
-assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 2**20 / 3
-assert round(25_000 * 37_000 * 4 / 1e9, 1) == 3.7
-with torch.autocast("cpu", torch.bfloat16):
-    rough_loss = linear_label_smoothed_cross_entropy(
-        x.detach().cpu(), weight.detach().cpu(), target
-    )
-assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
-
-# %% [markdown]
 # ## Mixed precision
 #
-# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction**, which holds its digits, and an **exponent**, which says how far to shift the point. Fewer bits for the exponent mean a smaller range, fewer for the fraction a lower precision. (TF32 is explained below.)
+# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction** (also called *mantissa* or *significand*), which holds its digits, and an **exponent**, which says how far to shift the point. Fewer bits for the exponent mean a smaller range, fewer for the fraction a lower precision. (TF32 is explained below.)
 
 # %% tags=["hide-input"]
 formats = {
@@ -868,7 +868,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Numbers below the table's *smallest* exist, too, but have fewer digits; in float16 they go down to $6 \cdot 10^{-8}$. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Below the table's *smallest* there are **subnormal** numbers with fewer digits; in float16 they go down to $6 \cdot 10^{-8}$. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -881,7 +881,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss, because in 16 bits they would lose small terms as well. Matrix products read and write 16-bit numbers, but tensor cores add up in float32. Operations on the results, such as ReLU and dropout, also run in 16 bits. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained (**master weights**) and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate**, that is, add up, in float32. Operations on the results, such as ReLU and dropout, also run in 16 bits. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -896,11 +896,11 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
-# `torch.autocast` also runs layer norms in float32. Since a residual connection adds a sublayer's 16-bit output to float32 numbers, the sum is in float32, too. So both gain little. (Above, the rooflines and the count for fusion assumed 16 bits everywhere.)
+# `torch.autocast` also runs layer norms in float32. A residual connection adds a sublayer's 16-bit output to float32 numbers, so the sum is in float32, too. Both gain little.
 #
 # ### Loss scaling
 #
-# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. The loss falls at first, because large gradients survive, and then it gets stuck. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
@@ -916,9 +916,13 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, because its range is that of float32, so it is the better choice on GPUs that have it, the A100 and later.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, because its range is that of float32, so it is the better choice on GPUs that have it: NVIDIA's since the Ampere generation (A100, RTX 30).
 #
-# **TF32** is a third way, for float32 tensors: tensor cores round the inputs of matrix products, and nothing else, to 10 bits of fraction. The A100's data sheet promises 156 TFLOP/s for it. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. We can imitate the rounding and measure the relative error of a product:
+# ### TF32 and FP8
+#
+# **TF32** is a third way, for float32 tensors: tensor cores round the inputs of matrix products, and nothing else, to 10 bits of fraction. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. And the H100 and later GPUs multiply 8-bit numbers, **FP8**, at twice the peak of 16 bits. These need a scaling factor for each tensor ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
+#
+# We imitate TF32's rounding and measure the relative error of a product:
 
 
 # %%
@@ -944,7 +948,7 @@ assert 5 < errors[1] / errors[0] < 12
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak, the most memory that a step needs at any moment, on one GPU. A batch may have up to 1.5 times as many positions as target tokens, because of padding and because sources may be longer; the prediction is for such a batch. Here it is for the base model and the paper's batch size, and for two ways to save memory that are explained below:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package predicts the peak, the most memory that a step needs at any moment. The estimate is for the worst case: a batch with 1.5 times as many positions as target tokens, because of padding and longer sources. Here it is for the base model and the paper's batch size, and for two ways to save memory that are explained below:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1008,9 +1012,14 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32. (On an H200, the training of the second bar, compiled, needed up to 11.0 GB in 85 steps.)
+# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed:
 #
-# The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
+# - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. (In the last bar, those of the earlier batches do.)
+# - **Activations** (blue) shrink by less than half in bfloat16, because residual connections and layer norms stay in float32.
+# - **The loss** (grey) is computed in eight chunks (see below), so it needs memory for only an eighth of the logits. In bfloat16 it is larger, because the softmax needs additional copies in float32.
+# - **Measured:** on an H200, the second bar's training, compiled, needed up to 11.0 GB in 85 steps.
+#
+# The simplest way to save memory is [gradient accumulation](11_training.ipynb) over smaller batches. Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. In the package, `--training.activation-checkpointing` turns it on. Here is the measured peak of a small model. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1039,10 +1048,61 @@ assert_close(gradients[0], gradients[1])
 assert peaks[1] < 0.5 * peaks[0]
 
 # %% [markdown]
-# In the package, `--training.activation-checkpointing` turns it on. All layers inherit it from a small class:
+# ### A loss without all the logits
+#
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step, and its gradient is as large.
+#
+# But the loss, too, can be computed block by block. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So for a few rows at a time, we compute the logits, their loss and, right away, what they add to the gradients of the decoder's output $x$ and the output matrix $W$. Then we no longer need these logits:
+
 
 # %%
-SourceCode(CheckpointedLayer)
+def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
+    loss, x_gradients, weight_gradient = 0, [], torch.zeros_like(weight)
+    chunks = zip(x.split(rows), target.split(rows), strict=True)
+    for x_rows, correct in chunks:
+        z = x_rows @ weight.T  # (rows, vocab_size)
+        loss += F.cross_entropy(
+            z, correct, label_smoothing=epsilon, reduction="sum"
+        )
+        difference = z.softmax(dim=-1) - epsilon / z.size(-1)  # p - q
+        difference[range(len(z)), correct] -= 1 - epsilon
+        x_gradients.append(difference @ weight)
+        weight_gradient += difference.T @ x_rows
+    return loss, torch.cat(x_gradients), weight_gradient
+
+
+# %% [markdown]
+# The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. All forms agree, but the plain loss keeps far more memory for the backward pass:
+
+
+# %%
+def plain_loss(x, weight, target):
+    z = x @ weight.T
+    return F.cross_entropy(z, target, label_smoothing=0.1, reduction="sum")
+
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(512, 128, requires_grad=True)
+weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
+target = torch.randint(8000, (512,))
+with torch.no_grad():
+    loss, *gradients = chunked_loss(x, weight, target)
+for form in (plain_loss, linear_label_smoothed_cross_entropy):
+    assert_close(form(x, weight, target), loss)
+    by_form = torch.autograd.grad(form(x, weight, target), (x, weight))
+    assert_close(by_form, tuple(gradients))
+    kept_here = kept_bytes(lambda form=form: form(x, weight, target)) / 2**20
+    print(f"{form.__name__:36} keeps {kept_here:4.1f} MiB")
+
+# %% tags=["remove-cell"]
+assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 2**20 / 3
+assert round(25_000 * 37_000 * 4 / 1e9, 1) == 3.7
+with torch.autocast("cpu", torch.bfloat16):
+    rough_loss = linear_label_smoothed_cross_entropy(
+        x.detach().cpu(), weight.detach().cpu(), target
+    )
+assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
 # ## All together
@@ -1088,7 +1148,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_budget, short)
 
 # %% [markdown]
-# We check that all versions compute the same loss, up to rounding. Then they run in turn, so that a temporary slowdown of the machine affects them all. The figure compares their throughput, in target tokens without padding, with that of the first version:
+# We check that all versions compute the same loss, up to rounding. Then they run in turn. The figure compares their throughput, in target tokens without padding, with that of the first version:
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1145,16 +1205,51 @@ Picture(
 # %% [markdown]
 # Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks move fewer bytes, which can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products. To see what each change does on a GPU, run this chapter in Colab (*Runtime → Change runtime type*).
 #
+# On a GPU the ladder goes on. These are steps of the base model with the paper's batch size, all in bfloat16, measured on the same H200 as the kernels above (commits `34019a4` and `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
+#
+# | training | mean of 40 steps, ms | target tokens/s | memory, GB |
+# |---|---|---|---|
+# | lengths rounded to multiples of 8, uncompiled | 70.0 | 357,000 | 14.7 |
+# | not rounded, and batches with at most 1.2 times as many positions as tokens, uncompiled | 64.2 | 388,000 | 8.8 |
+# | rounded, compiled layer by layer | 59.4 | 421,000 | 15.4 |
+# | **not rounded, compiled as one graph** | 41.8 | 597,000 | 11.0 |
+# | `torch.nn.Transformer`, compiled | 81.7 | 306,000 | 18.9 |
+#
+# From the first row, an earlier version of the package, to the bold row, the current one, a step became 1.7 times as fast, thanks to less padding and fewer, larger kernels.
+
+# %% tags=["remove-cell"]
+if logged:
+    for name, mean, tokens_per_second, memory in (
+        (
+            "lengths rounded to multiples of 8, uncompiled",
+            "70.0",
+            "357,000",
+            "14.7",
+        ),
+        (
+            "not rounded, and batches with at most 1.2 times as many positions as "
+            "tokens, uncompiled",
+            *("64.2", "388,000", "8.8"),
+        ),
+        ("rounded, compiled layer by layer", "59.4", "421,000", "15.4"),
+        ("not rounded, compiled as one graph", "41.8", "597,000", "11.0"),
+        ("`torch.nn.Transformer`, compiled", "81.7", "306,000", "18.9"),
+    ):
+        expected = [mean, logged[name][1], tokens_per_second, memory]
+        assert logged[name] == expected, name
+    assert round(70.0 / 41.8, 1) == 1.7
+
+# %% [markdown]
 # ### Measurements of complete steps
 #
-# `transformer bench` measures complete training steps. It compares their FLOP/s with those of large matrix products alone on the same machine, the *measured peak*:
+# `transformer bench` measures complete training steps, and compares their FLOP/s with those of large matrix products alone, the *measured peak*:
 #
 # ```bash
 # transformer bench wmt14-base --compile no
 # transformer bench wmt14-base --compile yes
 # ```
 #
-# The repository stores such measurements. Compare them only with each other, because they were made at another time than the rest of this page:
+# The repository stores such measurements. The bench waits for the GPU after each step, so compare them only with each other:
 
 # %% tags=["hide-input"]
 results = Path("../book/results")
@@ -1195,7 +1290,7 @@ else:
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. On the H200, it makes those of the paper's base model 1.6 times as fast, and about twice as fast as those of `torch.nn.Transformer`, compiled as well (the [results page](../book/results.md) has its numbers). That is 30% of the measured peak. The other operations of a step take more time than its matrix products. The [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md) lists them. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, compiling made this model's steps slower. On the H200, compiling makes a step of the base model 1.6 times as fast. It is then about twice as fast as a compiled `torch.nn.Transformer` ([results](../book/results.md)), and reaches 30% of the measured peak, because everything other than matrix products still takes more than half of the step. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
@@ -1204,6 +1299,12 @@ if rows:
     if on_a_gpu:
         speeds = [float(row[3].replace(",", "")) for row in on_a_gpu[:2]]
         assert round(speeds[1] / speeds[0], 1) == 1.6 and on_a_gpu[1][4] == "30%"
+        text = (results / "gpu" / "base-compiled.json").read_text("utf-8")
+        (measured,) = json.loads(text)["results"]["recipes"]
+        ours, pytorch, products = (
+            statistics.median(row["speeds"]) for row in measured["implementations"]
+        )
+        assert 1.9 < ours / pytorch < 2.1 and ours / products < 0.5
     assert compiled < eager and rows[0][2] == "no" and rows[1][2] == "yes"
     times = json.loads((results / "gpu" / "attention.json").read_text("utf-8"))
     times = {
@@ -1223,7 +1324,10 @@ if rows:
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and sends one of them to its neighbour, each GPU a different one. In every later round, it passes on the chunk that it has just received. In the first half of the rounds, it first adds its own values to the chunk, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. All-reduce then has two halves:
+#
+# - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
+# - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
 
 
 # %%
@@ -1249,7 +1353,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, always less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long do both passes take, with the paper's batch and Megatron-LM's 39% of the peak?
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, always less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long do the forward and backward passes take, with the paper's batch and Megatron-LM's 39% of the peak?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1263,13 +1367,13 @@ print(f"compute {compute * 1e3:.1f} ms")
 assert 1.0 < seconds / compute < 2.0
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, that hides nearly all of the sending. Over PCIe, sending takes longer than computing, so eight GPUs can't be eight times as fast. `torchrun` starts a process for each GPU. They share the recipe's batch, so the training stays the same:
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, that hides nearly all of the sending. Over PCIe, sending takes longer than computing. `torchrun` starts a process for each GPU. They share the recipe's batch, so the training stays the same:
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# If a model doesn't fit on one GPU, **ZeRO** ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) and PyTorch's version of it, **FSDP** ([Zhao et al., 2023](https://arxiv.org/abs/2304.11277)), also divide the weights, gradients and optimiser states among the GPUs.
+# If a model doesn't fit on one GPU, **ZeRO** ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) and PyTorch's version of it, **FSDP** ([Zhao et al., 2023](https://arxiv.org/abs/2304.11277)), also divide the weights, gradients and optimiser states among the GPUs. **Tensor parallelism** splits each matrix product among GPUs, and **pipeline parallelism** puts different layers on different GPUs; Megatron-LM combines both with data parallelism.
 #
 # ### Divide by the tokens of all GPUs
 #
@@ -1328,15 +1432,25 @@ print(f"launched after {launched * 1e3:.1f} ms")
 print(f"finished after {finished * 1e3:.1f} ms")
 
 # %% [markdown]
-# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. Meanwhile the CPU launches nothing, so then the GPU is idle until the next launch. Add up the loss on the GPU and read it every hundred steps.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished, and meanwhile the CPU launches nothing. Add up the loss on the GPU and read it every hundred steps.
+#
+# **Waiting for data.** A GPU that is idle between two steps may be waiting for the next batch. Prepare batches ahead, with the workers of PyTorch's `DataLoader` (`num_workers`), and in **pinned memory** (`pin_memory=True`), from which `tensor.to(device, non_blocking=True)` copies while the CPU goes on. In the package, a background thread (`Prefetcher`) prepares and pins a few batches ahead.
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). PyTorch also assumes that lengths which are equal in the first batch, such as those of source and target, stay equal; the package turns that off. And a fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask, and then compiles again, because the code depends on whether it did. So `fused_attention` allocates the mask with a few more columns. Before, we rounded the lengths of all batches up to multiples of 8. It worked, but uncompiled training took 9% more time on an H200, and batches of short sentences became almost twice as large.
+# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why.
 #
-# **Many small compiled parts.** Compiling takes a minute or more, and all encoder layers have the same code. So it is tempting to compile a single layer and to call it six times. But each call of compiled code costs the CPU time, for checks and for bookkeeping. On the H200, the kernels of such a step took 43 ms, and the step 55 ms, because the CPU couldn't launch them fast enough. Compiled as a whole, the base model's step takes little more time than its kernels.
+# <details><summary>What slowed our own compiled steps down</summary>
 #
-# **Trusting the compiler.** Our first compiled training on a GPU ran without an error, at full speed, and learned nothing: with that version of PyTorch, one addition in place made all compiled gradients zero. Uncompiled, the same code was right. So before a long training, compare a compiled gradient with an uncompiled one, and look at the first rows of the log: in a hundred steps the loss should fall.
+# PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal. The package turns that off.
+#
+# A fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask, and compiles again, because the code depends on whether it did. Rounding the lengths of batches up (see the table above) avoids that at a price. Now `fused_attention` allocates the mask with a few more columns instead.
+#
+# It is tempting to compile a single layer and to call it six times, because compiling a whole model takes a minute or more. But each call of compiled code costs the CPU time. On the H200, the kernels of such a step took 43 ms, and the step 55 ms, because the CPU couldn't launch them fast enough.
+#
+# </details>
+#
+# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with that version of PyTorch, one addition in place made all compiled gradients zero. So before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 
@@ -1345,17 +1459,6 @@ made = [collate(texts, texts, indices) for indices in by_count]
 positions = sum(batch.labels.numel() for batch in made)
 real = sum(batch.n_tokens for batch in made)
 print(f"counting padding, it looks {positions / real:.2f} times as fast")
-
-# %% [markdown]
-# **float16 without loss scaling.** The loss falls at first, because large gradients survive, and then it gets stuck. Which share of our untrained model's gradients becomes zero in float16?
-
-# %%
-for scale in (1, 2**16):
-    lost = ((one_gpu * scale).half() == 0) & (one_gpu != 0)
-    print(f"loss times {scale:6}: {lost.sum() / (one_gpu != 0).sum():.2%}")
-
-# %% [markdown]
-# That is a small share, but this model is untrained, and its gradients are still large.
 
 # %% [markdown]
 # ## Questions
