@@ -529,6 +529,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
     return probs / probs.sum(), tokens[:top_k]
 
 
+# %%
 prefix = [BOS, *best.tokens[:4]]
 with torch.no_grad():
     logits = model(source, ids(prefix))[0, -1]

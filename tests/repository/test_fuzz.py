@@ -14,7 +14,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_damaged_files_and_odd_command_lines_are_refused_clearly() -> None:
-    assert fuzz.fuzz(300, seed=1) == {}
+    assert fuzz.fuzz(150, seed=1) == {}
 
 
 def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
