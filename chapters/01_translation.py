@@ -416,7 +416,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
 # position can copy its answer (see [Masking](04_masking.ipynb)).
 #
-# At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient tells how every parameter of the model,
+# At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient shows how every parameter of the model,
 # from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. A few thousand such steps, each on a few hundred sentences, made this model out of random
 # numbers ([Training](11_training.ipynb) shows how).
 #
