@@ -232,7 +232,7 @@ Picture(
 #
 # The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
 # vectors mean. Each layer has two steps: in **self-attention**, every position gathers information from all positions; then a small **feed-forward network** transforms each vector on its own. Both add their result to
-# the vector (a **residual connection**), and **layer normalisation** keeps the vectors at a constant scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one. After the last layer there is still one vector per
+# the vector (a **residual connection**), and **layer normalisation** brings the vectors that a step reads to a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one. After the last layer there is still one vector per
 # token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
 #
 # `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. A single sentence needs none.
@@ -310,7 +310,7 @@ for caption, word in zip(
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The prefix
 # begins with a special token, `<bos>` ("beginning of sentence").
 #
-# The decoder returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes its dot product with one learned vector for each token of the
+# The decoder returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
 # vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
 # positive, and divides by their sum, so that they add up to one.
 
@@ -336,7 +336,7 @@ assert best.values[0] > 0.9
 # *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest of the probability is spread thinly over thousands of tokens: in training,
 # the model was always asked to give the correct token a little less than 100%, so it learned never to be quite certain. That is called [label smoothing](10_label_smoothing.ipynb).)
 #
-# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>` ("end of sentence"). This is **greedy search**. A model that generates one token at a time,
+# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time,
 # each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
 
@@ -417,7 +417,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # position can copy its answer (see [Masking](04_masking.ipynb)).
 #
 # At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient shows how every parameter of the model,
-# from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. A few thousand such steps, each on a few hundred sentences, made this model out of random
+# from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
 # numbers ([Training](11_training.ipynb) shows how).
 #
 # If we feed it the model's own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
@@ -445,7 +445,7 @@ SourceCode(Transformer.forward)
 # weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So a large weight means: *the value of this source position makes up much of what
 # the head passes on*. (How much that adds to the prediction depends on the value, too, as [What attention heads do](14_attention_heads.ipynb) shows.) The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
 #
-# The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
+# The heat maps below show two of this model's heads, for the caption about the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. The first head aligns word by word: *Ein* with *A*, *das* with *the*. The second is the head from the top of this
 # page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*. (Figures count layers and heads from 1, the code from 0.)
 
@@ -617,7 +617,7 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # ## Encoder-only and decoder-only models
 #
 # Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In its cross-attention, it also sees every position of the encoder's memory.
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In the full Transformer, cross-attention also lets it see every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -769,7 +769,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out attention's products with its weight matrices. With them, it needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out attention's products with its weight matrices. With them, attention needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
 # forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>

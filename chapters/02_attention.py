@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from it. That mechanism is **attention**.
+# What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**.
 # In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The numbers are made up; we'll soon compute with them by hand.)
 
 # %% tags=["setup", "hide-cell"]
@@ -297,7 +297,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, the median query gives one key all its weight, and its gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1, and the median norm of its gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -338,9 +338,9 @@ Row(
         ),
     ),
     caption=(
-        "The largest of 16 weights and the norm of its gradient, for the median "
-        "query. Without scaling, one key takes nearly all the weight as the keys get "
-        "wider, and the gradient vanishes. With scaling, both curves stay level."
+        "The largest of 16 weights and the norm of its gradient (medians over the "
+        "queries). Without scaling, one key takes nearly all the weight as the keys "
+        "get wider, and the gradient vanishes. With scaling, both curves stay level."
     ),
 )
 
@@ -361,7 +361,7 @@ assert (best - second)[norm > 0.1].max() < 3 < (best - second).median()
 assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost none
 
 # %% [markdown]
-# At $d_k = 64$, the gradient of the median query is already less than half as large without scaling as with it; at 512, it is less than a hundredth. A few queries, whose best two scores nearly tie, still get a gradient, but most get almost none. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
+# At $d_k = 64$, the median gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. Some queries, whose best two scores are close, still get a gradient, but most get almost none. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -407,7 +407,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **As matrix products.** For one query, the loops over `j` and `d` compute one row of $QK^\top$, and the last loop computes that row's product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
+# **As matrix products.** For one query, the first loop over `j`, with the loop over `d` inside it, computes one row of the scaled $QK^\top$. The softmax turns the row into weights, and the last loop computes their product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
 
 
 # %%
@@ -430,7 +430,7 @@ SourceCode(attention)
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
-# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't do this, so the default is 0.
+# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. It chooses among several implementations. Where the hardware, the dtype and the mask allow it, it uses a **fused** one: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
 # of this course calls it whenever nobody asks for the weights. On random input, with a different size for each dimension so that none can be confused, all four agree:
@@ -480,7 +480,7 @@ print("the same outputs for", *words, "/", *[words[i] for i in order])
 #
 # ## Additive attention
 #
-# Why a dot product? Before the Transformer, the attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) compared a query with a key by a small network with one hidden layer.
+# Why a dot product? Before the Transformer, the attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) used a small network with one hidden layer to compare a query with a key.
 # It multiplies the query by one trained matrix and the key by another and adds the results, hence the name **additive attention** (§3.2.1). After a tanh, a trained vector $w$ turns this hidden layer into one number:
 #
 # $$ \text{score}(q, k) = \tanh(q\,W_q + k\,W_k)\,w $$
@@ -520,9 +520,9 @@ Picture(
         "about 0.12."
     ),
     caption=(
-        "The gradient of the largest weight, for the median query: it vanishes for "
-        "the unscaled dot product as the keys get wider. Scaled dot products and "
-        "additive attention stay level."
+        "The gradient of the largest weight (median over the queries): it vanishes "
+        "for the unscaled dot product as the keys get wider. Scaled dot products "
+        "and additive attention stay level."
     ),
 )
 
@@ -531,7 +531,7 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: the tanh keeps every hidden unit between −1 and 1, and $w$ keeps their weighted sum from growing with $d_k$. That may be why, as the paper reports, additive attention does better than the dot product *without* scaling for large $d_k$.
+# The gradient doesn't vanish: the tanh keeps every hidden unit between −1 and 1, and $w$ keeps their weighted sum from growing with $d_k$. That may be why, as the paper reports, additive attention does better than the dot product *without* scaling for large $d_k$.
 # With scaling, this advantage is gone, and the cost decides. The dot products of all pairs are a single matrix product, which is what GPUs do best, and only the scores have to be stored: $n^2$ numbers. Additive attention has a hidden layer for every
 # *pair* of a query and a key: $n^2 d_k$ numbers. For 512 tokens:
 

@@ -244,7 +244,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 #
 # Here $Q$, $K$ and $V$ are the vectors *before* the projections. In self-attention they are all the same, $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
 #
-# So each head projects the vectors to a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from other positions.
+# So each head projects the vectors to a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from different positions.
 #
 # The next figure has every number of the example. Follow the row of *chases* from top to bottom: the heads don't
 # meet until the last line.
@@ -320,7 +320,7 @@ unflattened.transpose(0, 1)  # (heads 2, length 3, d_head 2)
 #
 # <details><summary>The same steps with view, transpose and contiguous, as most code has them</summary>
 #
-# To split the heads, most code writes `x.view(B, L, h, d_head).transpose(1, 2)`, and to concatenate them, `x.transpose(1, 2).contiguous().view(B, L, d_model)`. `view` never copies anything, but a transposed tensor isn't stored in reading order. So it first needs a copy that is, and `.contiguous()` makes one. `flatten` does this by itself.
+# To split the heads, most code writes `x.view(B, L, h, d_head).transpose(1, 2)`, and to concatenate them, `x.transpose(1, 2).contiguous().view(B, L, d_model)`. `view` never copies anything, so it can't merge the dimensions of a transposed tensor, which isn't stored in reading order. `.contiguous()` first makes a copy that is. `flatten` copies by itself where it has to.
 #
 # </details>
 
@@ -400,8 +400,8 @@ SourceCode(
 # `forward` first computes queries, keys and values. Each `project…` is a linear layer followed by `split_heads`.
 #
 # - With a `memory`, this is **cross-attention**: the queries come from `x`, but the keys and values from `memory`. (A `KeyValue` is a pair of keys and values that have already been computed.)
-# - A `cache` keeps the keys and values of earlier tokens while text is generated. You can ignore it until [Decoding](12_decoding.ipynb).
-# - Otherwise it is **self-attention**: `project` computes all three from `x`.
+# - With a `cache`, it is self-attention while text is generated: the cache keeps the keys and values of earlier tokens. You can ignore it until [Decoding](12_decoding.ipynb).
+# - Otherwise it is **self-attention** over all of `x`: `project` computes all three from it.
 #
 # Then `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$. (`mask` and `is_causal` hide positions: see the [next chapter](04_masking.ipynb).)
 #
@@ -497,7 +497,7 @@ assert parameters == 4 * d**2 + 4 * d
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper tried it at equal cost (§6.2, Table 3,
 # rows A): on the development set, newstest2013, it got 24.9 BLEU with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32 (BLEU measures the quality of translations). The [results](../book/results.md) page has the same experiment with our small translator.
 #
-# Heads also need memory when a model generates text: each keeps the keys and values of all earlier tokens in the **KV cache** ([Decoding](12_decoding.ipynb)). In **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)) all query heads therefore share one head of keys and values; in **grouped-query attention**, each group of them does ([The Transformer family](15_transformer_family.ipynb)).
+# When a model generates text, the keys and values of all heads and all earlier tokens are kept in the **KV cache** ([Decoding](12_decoding.ipynb)). At a given $d_\text{model}$ its size doesn't depend on the number of heads, but it can be large. In **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)) all query heads therefore share one head of keys and values; in **grouped-query attention**, each group of query heads shares one ([The Transformer family](15_transformer_family.ipynb)).
 
 # %% [markdown]
 # ## Do heads divide the work on their own?
@@ -676,7 +676,7 @@ print(f"in {sum(splits)} of 5 runs, each source has a head of its own")
 assert all(splits) and on_mirror.max() > 0.5 and on_earlier.max() > 0.5
 
 # %% [markdown]
-# So yes: in this task, where one head is not enough for the model, two heads do divide the work. In trained translators the division is less clean, and heads can stand in for each other ([What attention heads do](14_attention_heads.ipynb)).
+# It wasn't luck: in this task, where one head is not enough for the model, two heads do divide the work on their own. In trained translators the division is less clean, and heads can stand in for each other ([What attention heads do](14_attention_heads.ipynb)).
 
 # %% [markdown]
 # ## All heads of a trained encoder
@@ -737,7 +737,7 @@ assert full + 0.005 < one < four < full + 0.1
 # ## What goes wrong in practice
 #
 # **1. A reshape without the transpose.** If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because
-# `reshape` keeps the numbers in reading order. Compare this with the table above:
+# `reshape` keeps the numbers in reading order. Compare this with the output of `unflattened.transpose(0, 1)` in *From a loop to a batch of heads*:
 
 # %%
 table.reshape(2, 3, 2)  # (heads 2, length 3, d_head 2), or so it seems

@@ -2,7 +2,7 @@
 # # Masking
 #
 # Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. No honest model can do better than
-# to give each of the ten digits the probability 1/10, and the cross-entropy of that is $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
+# give each of the ten digits the probability 1/10, and the cross-entropy of that is $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -158,7 +158,7 @@ Picture(
 )
 
 # %% [markdown]
-# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network trained with teacher forcing has the same five targets, but it must compute its five states one after another. This is a
+# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network trained with teacher forcing has the same five targets, but it must compute its five states one after another. This difference is a
 # main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
 # model only has to copy it.
 #
@@ -206,7 +206,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# The average and causal attention have the same triangle of weights, and in both, each row sums to one. But attention can choose how much weight each earlier position gets.
+# In the average and in causal attention, the weights fill the same triangle, and each row sums to one. But attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
 positions = [str(i) for i in range(5)]
@@ -425,7 +425,7 @@ def masked_attention(query, key, value, mask):
 
 # %% [markdown]
 # It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one. But its triangle starts at the top left, so this is only right if queries and keys are the same positions. With a KV cache ([Decoding](12_decoding.ipynb)), the one new query would see only key 0: don't pass it there.
+# PyTorch applies the causal mask itself, and you don't have to build one. But its triangle starts at the top left, so this is only right if queries and keys are the same positions. With a KV cache ([Decoding](12_decoding.ipynb)), the one new query would see only key 0, so don't pass `is_causal=True` there.
 
 # %%
 torch.manual_seed(0)
@@ -472,7 +472,7 @@ print("times the mask  ", finite * nothing)
 # The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
 # Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. But float16, a 16-bit number format, ends at ±65,504. There, `-1e9` becomes
-# $-\infty$, and the NaN is back (`masked_fill` raises an error). Filling in `torch.finfo(dtype).min` works for every floating-point type.
+# $-\infty$, and the NaN is back. (If you fill it in with `masked_fill`, you get an error instead.) Filling in `torch.finfo(dtype).min` works for every floating-point type.
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
@@ -488,7 +488,7 @@ assert torch.finfo(torch.float16).max == 65504
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. It needs at least two tokens, a model in `eval()` mode, because the randomness of dropout would look like a leak, and a small tolerance for rounding:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. It needs at least two tokens, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -587,7 +587,7 @@ assert_close(late / late.sum(dim=-1, keepdim=True), attention(x, x, x, causal)[1
 # | `attn_mask` and `key_padding_mask` of `nn.MultiheadAttention` | True = hidden |
 # | `attention_mask` of Hugging Face's models | 1 = token, 0 = padding |
 #
-# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN, the case from the section above:
+# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN, the case from *A query with nothing to attend to*:
 
 # %%
 layer = nn.MultiheadAttention(8, num_heads=1, batch_first=True)
@@ -669,7 +669,7 @@ for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
 
 # %% [markdown]
 # With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
-# No error was raised, because the batch happens to have as many sentences as the layer has heads. With a single head, the masking raises none for any batch size: the scores are then broadcast to (batch, batch, query, key). So test with several heads and with a batch size that is neither 1 nor the number of heads, and assert the shape of the weights.
+# No error was raised, because the batch happens to have as many sentences as the layer has heads. With a single head, the masking raises no error whatever the batch size: the scores are then broadcast to (batch, batch, query, key). So test with several heads and with a batch size that is neither 1 nor the number of heads, and assert the shape of the weights.
 
 # %% tags=["remove-cell"]
 _, weights = attention(q[:, :1], k[:, :1], v[:, :1], wrong_mask)

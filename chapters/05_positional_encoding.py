@@ -411,7 +411,7 @@ p = sinusoidal_encoding(200, 16)
 assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 
 # %% [markdown]
-# **Try it.** Set the distance $k$, then move the position: every pair turns, but its rotation from one position to the other stays the same. Then make the base (the 10,000 of the formula) smaller, and see what happens to the pairs of low frequency.
+# **Try it.** Set the distance $k$, then move the position: every pair turns, but its rotation over the distance $k$ stays the same. Then make the base (the 10,000 of the formula) smaller, and see what happens to the pairs of low frequency.
 #
 # <div class="widget" data-widget="positions">
 #
@@ -494,7 +494,7 @@ for scale in (math.sqrt(512), 1):
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
 #
-# A **relative** positional encoding makes attention scores depend on the distance between two words. The most common one today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. They add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score of a query $q$ at position $m$ and a key $k$ at position $n$ is
+# A **relative** positional encoding makes attention scores depend on the distance between two words. The most common one today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score of a query $q$ at position $m$ and a key $k$ at position $n$ is
 #
 # $$
 # \begin{aligned}
@@ -675,7 +675,7 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows after position 15, and only the longest training sentences reach its last ones: at length 16 its accuracy is already lower. For sinusoids, $M_{-3}$ would work everywhere, but on 16 positions other matrices are just as good, and those fail further out.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows after position 15, and only the longest training sentences reach the last of the trained ones: at length 16 its accuracy is already lower. For sinusoids, $M_{-3}$ would work everywhere, but on 16 positions other matrices are just as good, and those fail further out.
 #
 # For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. With rotary positions the model knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high. (One run per curve; the explanations are our reading.)
 #

@@ -202,7 +202,7 @@ print("output", hidden.relu() @ W2 + b2)
 # %% [markdown]
 # *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# Why widen the vector? Each hidden unit tests it for one pattern and, if it finds it, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. (With 1,024 it got a lower BLEU and with 4,096 a higher one: Table 3, row C.) The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
+# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. (With 1,024 it got a lower BLEU and with 4,096 a higher one: Table 3, row C.) The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -549,7 +549,7 @@ SourceCode(Residual.forward)
 SourceCode(EncoderLayer.forward)
 
 # %% [markdown]
-# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is the layer written out, with post-norm (PyTorch has the same layer as `nn.TransformerEncoderLayer`):
+# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is the layer written out, with post-norm (PyTorch's class for this layer is `nn.TransformerEncoderLayer`):
 
 # %%
 torch.manual_seed(0)
@@ -659,9 +659,9 @@ for hook in hooks:
 #
 # - After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$). After every stage called *added*, they differ widely.
 # - The standard deviation of the stream **grows** from layer to layer.
-# - For most words the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
+# - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
-# *A* and the full stop are exceptions: the first feed-forward network adds a very large vector to each of them. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb).
+# *A* and the full stop are exceptions to the last point: the first feed-forward network adds a very large vector to each of them. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -732,7 +732,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing costs a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, because the small letters come first. Below that, it must be reading the letters. The model has six encoder layers:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing costs a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, because the letters from the beginning of the alphabet come first. Below that, it must be reading the letters. The model has six encoder layers:
 
 
 # %%
@@ -909,9 +909,9 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is uniform guessing.
+# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth of its initial value. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is uniform guessing.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Here is the output of the first feed-forward network, before training and after ten steps:
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))

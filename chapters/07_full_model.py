@@ -90,7 +90,7 @@ Picture(
 )
 
 # %% [markdown]
-# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
+# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on the chapters from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 #
 # ## From layers to a model
 #
@@ -133,7 +133,7 @@ Picture(
 # Two things are easy to miss:
 #
 # - **Every** decoder layer reads the output of the **last** encoder layer. There is no connection from encoder layer 3 to decoder layer 3.
-# - The dots mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
+# - The dots in the figure mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
 # In code, the whole model is a lookup, two loops and a matrix product. Here it is for a tiny model, whose layers and matrix $E$ we borrow:
 
@@ -366,7 +366,7 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 #
 # A ReLU after the layer sets about half of the values to zero, and so halves the mean square. **He initialisation**, also called Kaiming initialisation ([He et al., 2015](https://arxiv.org/abs/1502.01852)), makes up for it with $\sigma^2 = 2/n$. In a Transformer a factor of 2 matters less, because the residual stream goes around the ReLU and the norms rescale it.
 #
-# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default, with a uniform distribution of this variance. The alternative is a normal distribution with $\sigma = 0.02$ for every layer, as in BERT. GPT-2 also takes the depth into account: it scales the initial weights of the layers that write to the residual stream by $1/\sqrt{N}$, where $N$ is the number of residual layers.
+# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default, with a uniform distribution of this variance. The alternative is a normal distribution with $\sigma = 0.02$ for every linear layer of the encoder and the decoder, as in BERT. GPT-2 also takes the depth into account: it scales the initial weights of the layers that write to the residual stream by $1/\sqrt{N}$, where $N$ is the number of residual layers.
 #
 # <details><summary>How stacked matrices change Xavier's rule</summary>
 #
@@ -378,7 +378,7 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 SourceCode(Transformer.reset_parameters)
 
 # %% [markdown]
-# How sensitive is a Transformer to this? We compare four untrained models that differ only in the $\sigma$ of the linear layers in encoder and decoder: Xavier, 0.02, and two extreme values.
+# How sensitive is a Transformer to its initialisation? We compare four untrained models that differ only in the $\sigma$ of the linear layers in encoder and decoder: Xavier, 0.02, and two extreme values.
 
 
 # %%
@@ -606,7 +606,7 @@ Captioned(
 #
 # ### Why the paper's counts differ
 #
-# The paper reports 65 million parameters for the base model, and we count 63. Its vocabulary was probably larger than the 37,000 tokens that §5.1 mentions: in Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. The plot compares our count with the paper's for the eleven models of Table 3 and both sizes; inside the green band, both round to the same number.
+# The paper reports 65 million parameters for the base model, and we count 63. Its vocabulary was probably larger than the 37,000 tokens that §5.1 mentions: in Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. The plot compares our count with the paper's with both sizes, for the eleven models whose count Table 3 gives; inside the green band, our count and the paper's round to the same number.
 
 
 # %% tags=["hide-input"]

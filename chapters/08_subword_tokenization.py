@@ -283,7 +283,7 @@ Picture(
 SourceCode(segment)
 
 # %% [markdown]
-# Here is a larger vocabulary: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the rest are the characters that occur in the text, and one symbol per merge.
+# Here is a larger vocabulary: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`); the rest are the characters that occur in the text and one symbol per merge.
 
 # %%
 lines = [sentence for pair in train[:4000] for sentence in pair]
@@ -360,7 +360,7 @@ Picture(
 )
 
 # %% [markdown]
-# How often does BPE split a compound at the boundary, and how often would the same number of random cuts? We measure it on all new compounds in our test sentences:
+# How often does BPE split a compound at the boundary, and how often would the same number of random cuts do so? We measure it on all new compounds in our test sentences:
 
 # %% tags=["hide-input"]
 nouns = {

@@ -138,7 +138,7 @@ defects = {
 # | `max_words` | a side has more than 150 words | often badly aligned; attention's cost grows with the square of the length |
 # | `max_ratio` | one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in | it learns to add or omit things |
 # | `drop_identical` | both sides are the same: never translated | it learns to copy |
-# | `min_language_probability` | a side is probably in another language, here Dutch (estimated by a small classifier) | it learns to answer in that language |
+# | `min_language_probability` | a side is almost certainly in another language, here Dutch (a small classifier gives the right language less than 1%) | it learns to answer in that language |
 # | `drop_duplicates` | the pair is an exact duplicate | counts more than others, and is easily memorised |
 #
 # The package's `Cleaner` counts each pair under the first filter that drops it:
@@ -182,7 +182,7 @@ for name, pair in examples.items():
 #
 # Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
-# The course's live translator needs something simpler. Most of its training data are sentences for learners, which are written with care and often about Tom, Mary and Boston. So a model trained on them is lost when somebody types *where is the station*, without a capital and a question mark, and it turns other names into nonsense. Its recipe `everyday` therefore changes a part of the pairs at random. Here is one pair with three random seeds:
+# The course's live translator needs something simpler. Most of its training data are sentences for learners, which are written with care and often about Tom, Mary and Boston. So a model trained on them is lost when somebody types *where is the station*, without a capital and a question mark, and it turns other names into nonsense. The live translator's recipe (its training settings), `everyday`, therefore changes some of the pairs at random. Here is one pair with three random seeds:
 
 # %%
 from random import Random
@@ -229,7 +229,7 @@ n_pairs = pocket.language_size()
 print(f"{pocket.count_lemmas()} lemmas, at least {n_pairs:.0e} pairs")
 
 # %% [markdown]
-# In this corpus nearly every English sentence has exactly one translation. (The few where *read* or *put on* could be present or past are an exception.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes almost none. In real text there are many good translations of a sentence. But success on it proves little: it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus nearly every English sentence has exactly one translation. (The few where *read* or *put on* could be present or past are an exception.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes almost none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])
@@ -497,8 +497,8 @@ for name in ("as they come", "by target length", "serpentine"):
 Row(
     *pictures,
     caption=(
-        "One batch in each order, with source tokens in orange, target tokens in "
-        "blue and padding left empty. Serpentine order needs hardly any padding."
+        "One batch in each of three orders, with source tokens in orange, target "
+        "tokens in blue and padding left empty. Serpentine order needs hardly any padding."
     ),
 )
 
@@ -627,7 +627,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# But look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**, so the gradients of different batches differ more than those of random batches would: each one is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of positions (source and target together), which is about the same amount of computation:
+# But look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**. So the gradients of different batches differ more than those of random batches would, and each is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of positions (source and target together), which is about the same amount of computation:
 
 # %% tags=["hide-input"]
 from itertools import chain, count
@@ -767,7 +767,7 @@ right, without_eos, on_the_left = (
 assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 
 # %% [markdown]
-# Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high, although the mask hides the padding.
+# Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
 # **4. Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
 

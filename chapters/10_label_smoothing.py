@@ -317,7 +317,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, only to make correct predictions still more certain. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, only to make correct predictions still more certain. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$ \text{gap} = \ln \frac{1 - \varepsilon + \varepsilon/V}{\varepsilon/V} = \ln\Big(1 + V\,\frac{1 - \varepsilon}{\varepsilon}\Big) $$
 
@@ -551,9 +551,9 @@ for name in ("hard targets", "pocket-small"):
 # %% [markdown]
 # One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
 #
-# Does it do so here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
+# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
-# These two models were made to overfit: they show that the effect exists, not how large it is in a long training run with dropout and millions of sentences.
+# The two small models of this chapter were made to overfit: they show that label smoothing affects calibration, not how large the effect is in a long training run with dropout and millions of sentences.
 
 # %% tags=["remove-cell"]
 import json

@@ -300,7 +300,7 @@ of_keys = torch.cat([adam.state[bias]["exp_avg"].chunk(3)[1] for bias in biases]
 assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 
 # %% [markdown]
-# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other.
+# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other. (The very smallest are probably where the gradients have become tiny since the first steps: $v$ still remembers the larger ones.)
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
@@ -346,9 +346,9 @@ for step, rate in (
 assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 
 # %% [markdown]
-# Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). What nearly all schedules have in common is the warm-up. Pre-norm models need only a short one.
+# Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). What nearly all schedules have in common is the warm-up. Pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our **recipes** (the package's ready-made settings for a model, its data and its training) multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times the one before. Take the largest that stays stable, or one a little below it. If you change the batch size, tune it again.
+# The best peak differs from model to model, so our **recipes** (the package's ready-made settings for a model, its data and its training) multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs. Take the largest that stays stable, or one a little below it. If you change the batch size, tune it again.
 #
 # ## Gradient clipping
 #
@@ -603,7 +603,7 @@ assert bleu > by_step[1500]["valid_bleu"] + 5
 #
 # ## Overfitting and early stopping
 #
-# With too little data, a model overfits. We train the small model on only 400 pairs, more than twenty times over, once without dropout and once with (§5.4):
+# With too little data, a model overfits. We train the small model on only 400 pairs, in more than twenty passes over them, once without dropout (§5.4) and once with it:
 
 
 # %%
@@ -679,7 +679,7 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From then on the model no longer learns the language; it memorises the 400 sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum (the dot in the figure), and keeps the weights from there. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one. (With weight averaging, the final validation uses the averaged weights.) `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one. (With weight averaging, the final validation uses the averaged weights.) `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 #
 # To *resume* a run, weights aren't enough. The checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 
@@ -835,7 +835,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # python -m exercises grade training
 # ```
 #
-# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), is for later. When you have finished the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer, it asks you to rebuild the model and its training: modules, loader, validation, early stopping, plots. Its check grades the translations:
+# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), is for after the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer. This second notebook asks you to rebuild the model and its training: modules, loader, validation, early stopping, plots. Its check grades the translations:
 #
 # ```bash
 # python -m exercises grade train_your_own

@@ -235,7 +235,7 @@ assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
 # %% [markdown]
 # ### In code
 #
-# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens.
+# This is all of beam search, for one sentence. A **hypothesis** is a translation, finished or not. Here it is a pair: a log-probability and a list of tokens.
 
 
 # %%
@@ -495,7 +495,7 @@ assert (vocab_size, epsilon) == (4000, 0.05)
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. Until the hardware is saturated, doubling the beam costs less than double the time; after that, it at least doubles. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch (the shortest of three runs each; small differences are noise):
+# With $k$ beams, the decoder computes $k$ prefixes at each step. Until the hardware is saturated, doubling the beam takes less than twice the time; after that, at least twice. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch (the shortest of three runs each; small differences are noise):
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -549,7 +549,7 @@ assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 # %% [markdown]
 # (*Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
 #
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left? (To keep this page small, the chart leaves out the least probable tokens. So its probabilities are a little higher than those above, and top-p keeps fewer tokens.)
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -576,7 +576,7 @@ Captioned(
 )
 
 # %% [markdown]
-# And this is what whole translations look like, two for each setting, with the log-probability that the model itself gives them:
+# And this is what translations look like, two for each setting, cut after 60 characters, with the log-probability that the model itself gives to the whole translation:
 
 # %%
 torch.manual_seed(0)
@@ -609,7 +609,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # | beam search | if there are few correct outputs: translation, speech recognition | it costs more, and needs length normalisation |
 # | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid repeated n-grams.
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid that a run of several tokens (an *n-gram*) occurs twice.
 #
 # ## The KV cache
 #
@@ -666,7 +666,7 @@ assert_close(
 )
 
 # %% [markdown]
-# For 120 tokens that is about sixty times fewer positions, but it isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**: for each token, all weights of the decoder are read ([Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this page:
+# For 120 tokens, the cache means about sixty times fewer positions, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**: for each token, all weights of the decoder are read ([Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this page:
 
 # %%
 long_text = (tokens * 20)[:120]

@@ -417,7 +417,7 @@ print(bleu(dropped, references).signature)
 # sacrebleu -t wmt14/full -l en-de -i out.de -m bleu chrf
 # ```
 #
-# How large are the differences? We make our sentences look a bit more like news, with quotation marks and hyphens, and let a system drop words and forget capitals. The figure shows five variants of BLEU, all for *the same translations*:
+# How much do the conventions in a signature matter? We make our sentences look a bit more like news, with quotation marks and hyphens, and let a system drop words and forget capitals. The figure shows five variants of BLEU, all for *the same translations*:
 
 
 # %% tags=["remove-cell"]
@@ -914,7 +914,7 @@ assert p_value(abs(gain), observed) == p_value(gain, observed) < 0.05
 #
 # ## What string metrics can't see
 #
-# Back to the beginning. Each of these three references has a *harmless* translation, in which nothing is lost, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places.
+# Back to the beginning. Each of these three references is followed by a *harmless* translation, in which nothing is lost, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places.
 
 # %%
 cases = [
@@ -972,7 +972,7 @@ assert liar > sloppy + 5
 #
 # ## What goes wrong in practice
 #
-# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output as it is, lower-cased, and tokenized by Moses, always against unprocessed references. In the last row, the references are tokenized, too:
+# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output as it is, lower-cased, and tokenized by Moses. The references stay unprocessed, except in the last row, where they are tokenized, too:
 
 # %%
 logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns, see below

@@ -259,7 +259,7 @@ head = torch.tensor(
 #
 # </details>
 #
-# The two measures have the same form: pick one key for each query, and average the weights on these keys. One function does this for a whole batch and all heads. Its `keys` are positions, with −1 for a query that doesn't count:
+# The measures for the previous token and for `<eos>` have the same form: pick one key for each query, and average the weights on these keys. One function does this for a whole batch and all heads. Its `keys` are positions, with −1 for a query that doesn't count:
 
 
 # %%
@@ -279,7 +279,7 @@ assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 # %% [markdown]
 # Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without a baseline.** So we score `pocket-small` and an untrained model with the same architecture, on 200 pairs from the test set of the pocket corpus, with teacher forcing.
 #
-# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*best untrained head*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun.
+# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*best untrained head*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *sharpness* is 1 if each query puts all its weight on one key, and 0 if it gives all keys the same. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun.
 #
 # <details><summary>The other measures in detail</summary>
 #
@@ -510,7 +510,7 @@ assert_close(first @ value, second @ value)
 first @ value
 
 # %% [markdown]
-# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them. Weights alone don't settle the matter; ablation and patching, the next two sections, can.
+# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them. Weights alone don't settle the matter; ablation and patching can, as you will see after this section.
 #
 # ### Much weight on little: attention sinks
 #
@@ -782,7 +782,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count all wrong tokens, and how many of them are determiners, with each head of this layer ablated in turn. The last line is a **mean ablation** of head 4: not zeros, which the rest of the model never met in training, but the mean over all tokens of our 200 sentences replaces the head's output:
+# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count all wrong tokens, and how many of them are determiners, with each head of this layer ablated in turn. The last line is a **mean ablation** of head 4. Its output is replaced not by zeros, which the rest of the model never met in training, but by its mean over all tokens of our 200 sentences:
 
 
 # %% tags=["hide-cell"]
@@ -860,7 +860,7 @@ live_translator(translator, [english, "He had to look for the picture."])
 # %% [markdown]
 # ### Effects that don't add up
 #
-# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated at once? We compare how much the loss rises with the sum of the four rises without a single head:
+# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated at once? For each layer, we add up the four rises of the loss when one head is ablated at a time, and compare this sum with the rise when all four are ablated:
 
 # %%
 together = {}
@@ -1304,7 +1304,8 @@ Picture(
     ),
     caption=(
         "Alignment error of each cross-attention head of pocket-small. Rows that predict "
-        "a word (dots) align far better than rows that read it (squares)."
+        "a word (dots) align far better than rows that read it (squares). IBM model 1 is "
+        "the one with 20,000 pairs."
     ),
 )
 
@@ -1399,7 +1400,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are means over 64 sequences of 24 tokens, in which a token may occur up to four times, and beside them those of *uniform* weights.
+# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are the means of these weights over 64 sequences of 24 tokens, in which a token may occur up to four times, and for comparison those of a head with *uniform* weights.
 
 
 # %% tags=["hide-input"]
@@ -1480,7 +1481,7 @@ for which, w in on_followers.items():
     print(f"  {which:7} {w.sum(dim=-1)[position >= period].mean():.2f}")
 
 # %% [markdown]
-# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can do little more than guess how far back to attend. (Our translators have no induction heads: none scores clearly above uniform weights on random tokens that repeat.)
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can do little more than guess how far back to attend. (Our translators have no induction heads: on random tokens that repeat, no head of their decoders scores clearly above uniform weights.)
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
@@ -1500,7 +1501,7 @@ for net, sentences in ((model, source), (everyday_model, everyday_source)):
 # %% [markdown]
 # ## The logit lens
 #
-# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream ([Encoder and decoder layers](06_layers.ipynb)). So we can take a vector after any layer (hooks record them), and pass it through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)). In a post-norm model, each layer norm rescales the stream, so the lens is less meaningful.
+# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream ([Encoder and decoder layers](06_layers.ipynb)). So we can take a vector after any layer (the folded cell records them in `states`, with hooks), and pass it through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)). In a post-norm model, each layer norm rescales the stream, so the lens is less meaningful.
 
 # %% tags=["hide-input"]
 assert everyday_model.config.norm == "pre"
@@ -1520,10 +1521,10 @@ with torch.no_grad():
         torch.tensor([everyday.encode(sentence)], device=device),
         torch.tensor([prefix], device=device),
     )
-
-# %%
 for hook in (start, *hooks):
     hook.remove()
+
+# %%
 with torch.no_grad():
     lens = [
         everyday_model.logits(everyday_model.decoder_norm(state))
@@ -1572,7 +1573,7 @@ assert (
 )
 
 # %% [markdown]
-# In the first column, each row shows the token that was read, because input and output embeddings share their weights. Layer 1 hardly changes that. After layer 2, most rows show a candidate for the next token, and half of them the final one. Be careful with the early columns: in training, the output layer only gets vectors from after the last layer.
+# In the first column, each row shows the token that was read, because input and output embeddings share their weights. Layer 1 hardly changes that. After layer 2, most rows show a candidate for the next token, and about half of all rows the final one. Be careful with the early columns: in training, the output layer only gets vectors from after the last layer.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1739,7 +1740,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 #
 # <details><summary>Five experiments to try</summary>
 #
-# 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers of six: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as this chapter does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
+# 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers with six heads in each kind of attention: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as this chapter does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
 # 2. **Patch something else.** Is the number of a noun (*king*, *kings*) copied to the article in the same layer as the gender?
 # 3. **How much redundancy?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
 # 4. **Both directions.** Let IBM model 1 also link each English word to a German one, and keep the links that both directions propose. What happens to precision, recall and AER?

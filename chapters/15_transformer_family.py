@@ -153,7 +153,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you can turn our Transformer into BERT, GPT and ViT with a few lines and know what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
+# By the end you can turn our Transformer into BERT, GPT and ViT with a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 #
 # ## One layer, three choices
 #
@@ -330,7 +330,7 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 #
 # <details><summary>What our BERT leaves out: [SEP], segments and next-sentence prediction</summary>
 #
-# BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer (the *pooler*), BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) without loss.
+# BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer (the *pooler*), BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
 #
 # </details>
 
@@ -544,7 +544,7 @@ assert all(with_bert[1:] > without[1:] + 0.05) and with_bert[1] > without[2] - 0
 assert max(with_bert[0], without[0]) < 0.7 and len(test_ids) == 196
 
 # %% [markdown]
-# With 256 labels, the pre-trained model is about as good as the other with four times as many. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models are near guessing. Presumably, so few sentences don't show what the task is about. (The output at `[CLS]` never got a loss in our pre-training, but that isn't the reason: the mean of all outputs does no better, as experiment 2 shows.)
+# What the pre-trained model has in addition is what it learned from unlabelled sentences: which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models are near guessing. Presumably, so few sentences don't show what the task is about. (The output at `[CLS]` never got a loss in our pre-training, but that isn't the reason: the mean of all outputs does no better, as experiment 2 shows.)
 
 # %% [markdown]
 # ## Pre-training a GPT
@@ -634,7 +634,7 @@ assert first[0]["Der"] > first[1]["Der"] and first[0]["Der"] > 0.3
 #
 # The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took another way: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. Sometimes not even a prompt is needed: benchmarks with multiple-choice questions usually score each choice by its log-probability, and take the most probable. That lets GPT choose the article after all: we insert each of the three, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: we insert each of the three, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability:
 
 
 # %%
@@ -801,7 +801,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the first figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the first of the two plots below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]

@@ -365,7 +365,7 @@ Picture(
 # %% [markdown]
 # ## Compute-bound or memory-bound?
 #
-# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. On an H100 this is 80 GB of **HBM** (high-bandwidth memory). It isn't on the chip that computes, so moving data takes time. The chip's own memory, **SRAM**, is about ten times as fast, but tiny: an A100 has 192 KB in each of its 108 **streaming multiprocessors**, the units that compute ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1). Its contents are lost when the kernel ends.
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory, 80 GB of **HBM** (high-bandwidth memory) on an H100, isn't on the chip that computes, so moving data takes time. The chip's own memory, **SRAM**, is about ten times as fast, but tiny: an A100 has 192 KB in each of its 108 **streaming multiprocessors**, the units that compute ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1). Its contents are lost when the kernel ends.
 #
 # Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so the kernel's time in seconds is at least
 #
@@ -651,7 +651,7 @@ Picture(
 # %% [markdown]
 # In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 #
-# So where does the time go on a real GPU? These are the kernels of a training step of the base model in bfloat16, compiled and with fused attention, measured on one H200 (PyTorch 2.11, driver 580.159.04, CUDA 13.0, 26 November 2026, commit `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
+# So where does the time go on a real GPU? These are the kernels of a training step of the base model in bfloat16 (a 16-bit format, see *Mixed precision*), compiled and with fused attention, measured on one H200 (PyTorch 2.11, driver 580.159.04, CUDA 13.0, 26 November 2026, commit `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
 #
 # | kernels | ms |
 # |---|---|
@@ -759,7 +759,7 @@ print("blockwise = fused = explicit")
 #
 # </details>
 #
-# FlashAttention also saves memory. Explicit attention keeps the table of weights for the backward pass, $O(n^2)$ numbers for $n$ tokens. FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials (*log-sum-exp*), and computes the weights again from it. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
+# FlashAttention also saves memory. Explicit attention keeps the table of weights for the backward pass, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials (*log-sum-exp*). From this number, the queries and the keys it computes the weights again. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -920,7 +920,7 @@ assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 #
 # ### TF32 and FP8
 #
-# **TF32** is a third way, for float32 tensors: tensor cores round the inputs of matrix products, and nothing else, to 10 bits of fraction. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. And the H100 and later GPUs multiply 8-bit numbers, **FP8**, at twice the peak of 16 bits. These need a scaling factor for each tensor ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
+# **TF32** is a third way to use tensor cores, for float32 tensors: they round the inputs of matrix products, and nothing else, to 10 bits of fraction. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. And GPUs such as the H100, L4 and RTX 4090 multiply 8-bit numbers, **FP8**, at twice the peak of 16 bits. These need a scaling factor for each tensor ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 #
 # We imitate TF32's rounding and measure the relative error of a product:
 
@@ -1290,7 +1290,7 @@ else:
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. On the H200, compiling makes a step of the base model 1.6 times as fast. It is then about twice as fast as a compiled `torch.nn.Transformer` ([results](../book/results.md)), and reaches 30% of the measured peak, because everything other than matrix products still takes more than half of the step. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, compiling made the steps of `multi30k` slower. On the H200, compiling makes a step of the base model 1.6 times as fast. It is then about twice as fast as a compiled `torch.nn.Transformer` ([results](../book/results.md)), and reaches 30% of the measured peak, because everything other than matrix products still takes more than half of the step. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
@@ -1442,11 +1442,11 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # <details><summary>What slowed our own compiled steps down</summary>
 #
-# PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal. The package turns that off.
+# PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal, and compiles again when they don't. The package turns this assumption off.
 #
-# A fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask, and compiles again, because the code depends on whether it did. Rounding the lengths of batches up (see the table above) avoids that at a price. Now `fused_attention` allocates the mask with a few more columns instead.
+# A fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask, and compiles again, because the code depends on whether it did. Rounding the lengths of batches up (the first row of the GPU table in *All together*) avoids that at a price. Now `fused_attention` allocates the mask with a few more columns instead.
 #
-# It is tempting to compile a single layer and to call it six times, because compiling a whole model takes a minute or more. But each call of compiled code costs the CPU time. On the H200, the kernels of such a step took 43 ms, and the step 55 ms, because the CPU couldn't launch them fast enough.
+# It is tempting to compile a single layer and to call it six times, because compiling a whole model takes a minute or more. But each call of compiled code costs the CPU time. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
 #
 # </details>
 #

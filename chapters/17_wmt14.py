@@ -201,7 +201,7 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). So the hardware was used to about 29% of that speed.
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). So the GPUs reached about 29% of that speed.
 #
 # The figure shows where the operations are spent. The longest bar is the output layer, with a logit for each token of the vocabulary. The shortest is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
@@ -354,14 +354,14 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # %% [markdown]
 # `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). It isn't a usable translator, but it shows that every step works.
 #
-# **`multi30k` is the step in between**, because you can compare your score with ours: after about two hours of training on 29,000 captions, on one CPU core, three seeds scored 39.4 to 39.6 BLEU ([results](../book/results.md)).
+# **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours of training on 29,000 captions, on one CPU core, three seeds scored 39.4 to 39.6 BLEU ([results](../book/results.md)).
 #
 # ```bash
 # transformer train multi30k      # downloads and prepares the corpus first
 # transformer evaluate runs/multi30k
 # ```
 #
-# The next step is `iwslt17`, 206,000 sentence pairs from TED talks: an hour on a T4 by the estimate above. We haven't trained it yet.
+# After that comes `iwslt17`, 206,000 sentence pairs from TED talks: an hour on a T4 by the estimate above. We haven't trained it yet.
 #
 # Does a recipe fit into the GPU's memory? `estimate_memory` adds up the weights, gradients, Adam's averages and activations, as in [chapter 16](16_gpu_performance.ipynb). Two settings save memory without changing the batch: gradient accumulation processes it in parts, and activation checkpointing recomputes most activations in the backward pass. Here is the budget in bfloat16:
 
@@ -453,7 +453,7 @@ Picture(
 )
 
 # %% [markdown]
-# Below, each command runs with a still smaller version of `wmt14-mini`, on short generated sentences of the pocket corpus. On your machine, write `wmt14-base` for `wmt14-mini`, and leave out `$SMALL` and `$DEVICE`.
+# Below, all commands except `bench` run with a still smaller version of `wmt14-mini`, on short generated sentences of the pocket corpus. On your machine, write `wmt14-base` for `wmt14-mini`, and leave out `$SMALL` and `$DEVICE`.
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
@@ -624,7 +624,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. We found these values for the base model with about 25,000 target tokens per step. The scores are on newstest2014, if the table doesn't name another set:
+# You want to know early whether a long run is worth waiting for. We found these values for the base model with about 25,000 target tokens per step. The scores are on newstest2014 unless the table names another set:
 #
 # | step | value | source |
 # |---:|---|---|

@@ -11,7 +11,7 @@ from transformer.plots import style
 
 WIDTH = 190
 N_BARS = 12
-"""The number of bars; the chart computes with the whole vocabulary."""
+"""The number of bars; the chart computes with all tokens that it is given."""
 
 
 def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Sequence[str], description: str) -> Any:
