@@ -389,6 +389,33 @@ def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty
 check("beam_search", beam_search)
 
 # %% [markdown]
+# ## Your beam search, with a real model
+#
+# This part isn't graded. Here your beam search gets a model that was trained to translate, `pocket-small`. Does it find what the
+# package finds?
+
+# %% tags=["nbval-skip"]
+import transformer
+from transformer.data.tokenizer import BOS, EOS
+
+translator = transformer.load("pocket-small", device="cpu")
+sentence = "The old woman says that the dog does not sleep because it is too warm."
+with torch.no_grad():
+    memory, memory_mask = translator.model.encode(torch.tensor([translator.encode(sentence)]))
+
+
+@torch.no_grad()
+def trained_model(tokens: list[int]) -> Tensor:
+    """Return the log-probabilities of the token after these."""
+    x = translator.model.decode(torch.tensor([tokens]), memory, memory_mask)
+    return translator.model.logits(x[0, -1]).log_softmax(dim=-1)
+
+
+yours = given.beam_search(trained_model, BOS, EOS, 4, 0.6, 40)
+print("yours      ", translator.tokenizer.decode(yours))
+print("the package", translator.beam_search([sentence])[0][0].text)
+
+# %% [markdown]
 # ## Done?
 #
 # Save the notebook and have it graded, either by the cell below or in a terminal by `python -m exercises grade decoding`.
