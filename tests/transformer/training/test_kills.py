@@ -118,7 +118,7 @@ def train_to_the_end(run: Path, world_size: int, steps: int, pairs: Path | None 
 
 @pytest.mark.parametrize(
     ("world_size", "kills"),
-    [(2, 2), pytest.param(2, 20, marks=pytest.mark.soak), pytest.param(4, 20, marks=pytest.mark.soak)],
+    [(2, 3), pytest.param(2, 20, marks=pytest.mark.soak), pytest.param(4, 20, marks=pytest.mark.soak)],
 )
 def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(world_size: int, kills: int, tmp_path: Path) -> None:
     rng = random.Random(world_size)
