@@ -1,4 +1,4 @@
-"""Bundle the widgets into one JavaScript file, for notebooks and single-file pages, which no server gives modules to.
+"""Bundle the widgets into one JavaScript file, for notebooks and single-file pages, which can't load modules.
 
 esbuild makes the bundle, and npm's ``npx`` downloads esbuild. The bundle is committed with the package, so that only
 those who change a widget need Node. Its first line holds two checksums, from which `is_current` sees, without Node,

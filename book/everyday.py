@@ -1,7 +1,7 @@
 """Translate everyday sentences that a model has never seen: ``python -m book.everyday MODEL``.
 
 ``everyday_sentences.tsv`` holds the sentences, which are not in the training data of the course's models, and
-``everyday_judgements.tsv`` what a large language model thought of each translation: right, or what is wrong with it. A
+``everyday_judgements.tsv`` a large language model's judgement of each translation: right, or what is wrong with it. A
 translation is right if it is grammatical, means the same and is something that a German would say.
 
 The first hundred were written before we saw any translation. But then we read what the model made of them, and chose

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -230,9 +230,9 @@ def measure(
 def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Time each implementation of fused attention, forward and backward, and its first call with each new shape."""
     shapes = [(4, 16)] if quick else [(1600, 16), (800, 32), (400, 64), (200, 128)]  # 25,600 tokens each
-    kernels: dict[str, SDPBackend | None] = {"PyTorch's choice": None} | {
-        name: backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")
-    }
+    backends = {n: b for n, b in SDPBackend.__members__.items() if n not in ("ERROR", "OVERRIDEABLE")}
+    # With all of them enabled, also those that `configure_cuda` disables.
+    kernels: dict[str, SDPBackend | list[SDPBackend]] = {"PyTorch's choice": list(backends.values()), **backends}
     for sentences, length in shapes:
         for mask in ("none", "padding", "is_causal"):
             for name, backend in kernels.items():
@@ -248,7 +248,7 @@ def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def _attention(
-    device: Device, backend: SDPBackend | None, mask: str, sentences: int, length: int
+    device: Device, backend: SDPBackend | list[SDPBackend], mask: str, sentences: int, length: int
 ) -> Callable[[], None]:
     """Draw inputs as in the base model; return a function that runs attention on them, forward and backward."""
     dtype = device.autocast_dtype or torch.float32
@@ -260,7 +260,7 @@ def _attention(
     padding = torch.arange(length, device=device.torch_device) < lengths if mask == "padding" else None
 
     def attend() -> None:
-        with nullcontext() if backend is None else sdpa_kernel(backend):
+        with sdpa_kernel(backend):
             F.scaled_dot_product_attention(
                 query, key, value, attn_mask=padding, is_causal=mask == "is_causal"
             ).backward(upstream)

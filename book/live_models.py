@@ -1,4 +1,4 @@
-"""Measure the models of the live translator: ``python -m book.live_models [MODEL ...]``.
+"""Measure the models of the live translator: ``python -m book.live_models MODEL ...``.
 
 Two questions are answered for each model, on held-out text: does rounding the weights to 8 bits cost quality, and below
 which probability should the page say that the model is guessing? The probability of a translation is the geometric mean

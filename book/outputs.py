@@ -59,7 +59,10 @@ def _as_images(output: NotebookNode, draw: Draw) -> list[NotebookNode]:
 
 
 def main() -> int:
-    """Write the notebooks. Return 1 if the book isn't built, or is older than a notebook."""
+    """Write the notebooks. Return 1 if the book isn't built, or is older than a notebook; 2 if no folder is given."""
+    if len(sys.argv) != 2:
+        print("usage: python -m book.outputs FOLDER", file=sys.stderr)
+        return 2
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:

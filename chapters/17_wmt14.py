@@ -656,7 +656,7 @@ child.send_signal(signal.SIGKILL)
 child.wait()
 last = step_checkpoints(interrupted)[-1]
 progress = read_json(interrupted / f"{last}.json")["progress"]
-print({key: progress[key] for key in ("step", "epoch", "epoch_batches")})
+print({key: progress[key] for key in ("step", "epoch", "batch_index")})
 
 # %% [markdown]
 # The checkpoint records where the run was: after 30 steps, in epoch 0. To resume, run **the same command again**:

@@ -235,7 +235,8 @@ class Exercise:
             (sum(not actual[i].error and actual[i].equals(results[i]) for i in wrong), mistake, results)
             for mistake, results in self._results_of_mistakes
         ]
-        ranked = sorted([*agreements, *[(0, None, [])] * 2], key=lambda row: -row[0])
+        nobody: tuple[int, Mistake | None, list[CallResult]] = (0, None, [])  # so that there are at least two rows
+        ranked = sorted([*agreements, nobody, nobody], key=lambda row: -row[0])
         (most, mistake, results), (second, *_) = ranked[:2]
         either_wrong = [i for i, result in enumerate(results) if i in wrong or not result.equals(self._expected[i])]
         if mistake is None or 2 * most <= len(either_wrong) or 2 * second > most:

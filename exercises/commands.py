@@ -192,9 +192,9 @@ def progress(notebooks: Notebooks = (), output: Annotated[Path, arg(metavar="FIL
 def update(
     notebooks: Annotated[Positional[tuple[Path, ...]], arg(metavar="NOTEBOOK [NOTEBOOK ...]", help_behavior_hint="")],
 ) -> None:
-    """Copy your answers into the present version of the notebooks.
+    """Copy your answers into the current version of the notebooks.
 
-    The old notebook is kept as NAME.before.ipynb.
+    The old notebook is kept as NAME.ipynb.bak.
 
     Examples:
         python -m exercises update ~/mine/02_attention.ipynb

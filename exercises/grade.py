@@ -192,7 +192,7 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
 
 
 def forbidden_name(answer: str) -> str | None:
-    """Return a forbidden name that an answer uses (see `FORBIDDEN`), or what else keeps it from being read, or None."""
+    """Return a forbidden name that an answer uses (see `FORBIDDEN`), or why it cannot be parsed, or None."""
     try:
         tree = ast.parse(re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE))
     except (RecursionError, MemoryError):

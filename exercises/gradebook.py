@@ -79,7 +79,7 @@ def as_junit(grades: Sequence[Grade]) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse an output file that cannot be written, before time is spent on grading.
+    """Refuse an output path that is a folder, or whose folder doesn't exist, before time is spent on grading.
 
     Raises:
         UserError: if it is a folder, or its folder does not exist.

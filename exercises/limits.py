@@ -43,7 +43,7 @@ def limited(seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY) -> Iterator[
         memory: limit in bytes, in addition to what is in use; enforced on Linux only.
 
     Raises:
-        LimitReached: if the time is over. Where memory runs out, PyTorch and Python raise their own exceptions.
+        LimitReached: if the time limit is exceeded. If memory runs out, PyTorch or Python raises its own exception.
     """
     with _limited_time(seconds), _limited_memory(memory):
         yield

@@ -14,7 +14,7 @@ MAX_BAR = 30
 """Length of the longest bar of the histogram."""
 
 KINDS = {
-    rf"{NOT_DONE}": NOT_DONE,
+    NOT_DONE: NOT_DONE,
     r"(it|its cell) stopped with (\w+)": r"\1 stopped with \2",
     r".* has the shape \(": "the wrong shape",
     r".* has the dtype ": "the wrong dtype",

@@ -1,7 +1,7 @@
 """Find what wrong results have to do with the right ones: the wrong sign, a factor too much, two axes swapped.
 
-This is for mistakes that have no name. A relation is told only if it holds for every wrong result and for all of its
-numbers. What is found is the symptom, and the text says where to look for its cause.
+This is for mistakes that have no name. A relation is reported only if it holds for every wrong result and for all of
+its numbers. What is found is the symptom, and the text says where to look for its cause.
 """
 
 import math

@@ -79,7 +79,7 @@ def _describe(value: Any) -> tuple[list[str], list[str], list[str]]:
 
 def _describe_number(value: float) -> tuple[list[str], list[str], list[str]]:
     special = ["is 0"] if value == 0 else ["is 1"] if value == 1 else ["is negative"] if value < 0 else []
-    return special, ["isn't 0"] if value else [], ["isn't a whole number"] if value != int(value) else []
+    return special, ["isn't 0"] if value else [], ["isn't a whole number"] if value % 1 else []
 
 
 def _describe_text(value: str) -> tuple[list[str], list[str], list[str]]:

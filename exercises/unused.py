@@ -11,11 +11,11 @@ Inputs = Mapping[str, Any]
 Run = Callable[[Inputs], CallResult]
 
 MAX_INPUTS = 4
-"""As many inputs are varied."""
+"""At most this many inputs are varied."""
 
 computing_time = getattr(time, "thread_time", time.process_time)  # Pyodide, which has one thread, has no clock for it
 MAX_SECONDS = 2
-"""If an answer takes so much computing time, nothing is said about its arguments."""
+"""If the search takes more computing time than this, in seconds, it reports nothing."""
 
 
 def unused_arguments(reference: Run, answer: Run, inputs: Sequence[Inputs]) -> list[str]:

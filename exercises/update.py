@@ -23,15 +23,15 @@ COURSE_CELL_ID = re.compile(r"[a-z0-9-]+-\d{1,2}")
 
 
 def update(path: Path, root: Path = ROOT) -> str:
-    """Replace a filled-in notebook by its present version, with the learner's answers and the cells they added.
+    """Replace a filled-in notebook by its current version, with the learner's answers and the cells they added.
 
-    The old notebook is kept as ``NAME.before.ipynb``. Answers to exercises that no longer exist are appended as text.
+    The old notebook is kept as ``NAME.ipynb.bak``. Answers to exercises that no longer exist are appended as text.
 
     Returns:
         One line that describes what was copied.
 
     Raises:
-        UserError: if the file is not an exercise notebook, or a ``NAME.before.ipynb`` exists already.
+        UserError: if the file is not an exercise notebook, or a ``NAME.ipynb.bak`` exists already.
     """
     old = read_notebook(path)
     answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
@@ -52,14 +52,14 @@ def update(path: Path, root: Path = ROOT) -> str:
     summary = f"{path}: copied {_count(len(copied), 'answer')} and {_count(added, 'cell')} of your own"
     if orphans:
         summary += f"; appended {_count(len(orphans), 'answer')} to exercises that no longer exist"
-    before = path.with_suffix(".before.ipynb")
-    if before.exists():
-        raise UserError(f"{before} exists already, and would be overwritten: move it away first")
+    backup = path.with_name(f"{path.name}.bak")
+    if backup.exists():
+        raise UserError(f"{backup} exists already, and would be overwritten: move it away first")
     try:
-        write_atomically(before, read_bytes(path))
+        write_atomically(backup, read_bytes(path))
         write_atomically(path, text.encode())
     except OSError as error:
-        before.unlink(missing_ok=True)
+        backup.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}; it is as it was") from None
     return summary
 

@@ -63,9 +63,9 @@ def watch(
             submission = read_submission(path, root)
             if submission.answers == answers:
                 continue  # only the outputs are new
-            answers = submission.answers
             yield "saved: grading …"
             previous, grade = grade, _grade(path, seconds, root)
+            answers = submission.answers  # only now: if the grading fails, the next save counts
             yield from changes(previous, grade)
         except UserError as error:
             yield f"error: {error}"

@@ -6,7 +6,7 @@ model uses this one.
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -68,7 +68,7 @@ def fused_attention(
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
     The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't
-    be combined with ``mask``. A kernel that knows it can skip what it excludes; from a mask tensor it can't know that.
+    be combined with ``mask``. It lets the kernel skip the scores of later positions; with a mask, it computes all.
     """
     if mask is not None:
         check_mask(mask)
@@ -81,11 +81,11 @@ def fused_attention(
 def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what the kernels add to the scores: 0 where mask is True, and -inf elsewhere.
 
-    Rows are stored at distances of a multiple of 8 elements. The kernels on a GPU need that: PyTorch would otherwise
-    copy the mask, and compiled code would be specialised to how many elements are missing.
+    The stride of its rows is a multiple of 8 elements, which the kernels on a GPU require. Otherwise PyTorch would pad
+    a copy of the mask in every call, and torch.compile would specialise to the amount of padding.
     """
     length = mask.size(-1)
-    mask = F.pad(mask, (0, 8 - length % 8))  # at least 1, because no padding would be compiled as another case
+    mask = F.pad(mask, (0, 8 - length % 8))  # by 1 to 8, because torch.compile would treat 0 as a case of its own
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)[..., :length]
 
 
@@ -171,7 +171,7 @@ class MultiHeadAttention(nn.Module):
         rotation: the table of `positions.rotary_table`, for self-attention with rotary positions; None: no rotation.
 
     Raises:
-        ValueError: if d_model is not a multiple of n_heads.
+        ValueError: if d_model is not a multiple of n_heads, or there is no such implementation.
     """
 
     rotation: Tensor | None
@@ -185,8 +185,10 @@ class MultiHeadAttention(nn.Module):
         rotation: Tensor | None = None,
     ) -> None:
         super().__init__()
-        if d_model % n_heads:
+        if n_heads < 1 or d_model % n_heads:
             raise ValueError(f"d_model must be a multiple of n_heads; got d_model={d_model}, n_heads={n_heads}")
+        if implementation not in get_args(AttentionImplementation):
+            raise ValueError(f'implementation must be "fused" or "explicit"; got {implementation!r}')
         self.d_model, self.n_heads, self.dropout, self.implementation = d_model, n_heads, dropout, implementation
         self.query_key_value = nn.Linear(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer import __version__
-from transformer.config import ModelConfig, TrainingConfig, update_old_settings
+from transformer.config import DROPOUTS, ModelConfig, TrainingConfig, update_old_settings
 from transformer.errors import UserError
 from transformer.files import InvalidFileError, convert, read_bytes, read_json, write_atomically
 from transformer.model import Transformer
@@ -73,7 +73,7 @@ def save_checkpoint(
         state: more tensors, which training needs to resume; they are saved in a file of their own.
         dtype: the dtype of the weights in the file.
     """
-    description = {
+    contents = {
         "model": asdict(model.config),
         "versions": {"transformer-course": __version__, "torch": torch.__version__},
         **metadata,
@@ -86,10 +86,10 @@ def save_checkpoint(
         data = _as_bytes(tensors)
         digest = hashlib.sha256(data).hexdigest()
         path = folder / f"{name}-{kind}-{digest[:12]}.safetensors"
-        description[kind] = {"file": path.name, "sha256": digest}
+        contents[kind] = {"file": path.name, "sha256": digest}
         write_atomically(path, data)
         kept.append(path)
-    write_atomically(folder / f"{name}.json", json.dumps(description, indent=2).encode())
+    write_atomically(folder / f"{name}.json", json.dumps(contents, indent=2).encode())
     for old in _tensor_files(folder, name):
         if old not in kept:
             old.unlink()
@@ -107,7 +107,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     """
     metadata, weights = _read_metadata_and_weights(folder, name)
     config = convert(metadata.get("model"), ModelConfig, f"{folder / name}.json: model")
-    other = InvalidFileError(f"the weights of {folder / name} belong to another model than {name}.json describes")
+    other = InvalidFileError(f"the weights of {folder / name} do not fit the model that {name}.json describes")
     if sum(weight.numel() for weight in weights.values()) != config.n_parameters:  # before any memory is allocated
         raise other
     model = Transformer(config)
@@ -165,7 +165,7 @@ def step_name(step: int, stopped: bool = False) -> str:
 
 
 def step_checkpoints(folder: Path) -> list[str]:
-    """Return the names of the checkpoints that a run has saved when they were due, oldest first.
+    """Return the names of the checkpoints that a run has saved at regular intervals, oldest first.
 
     They are the same whether the run was interrupted or not, and so is their average.
     """
@@ -189,7 +189,7 @@ def training_checkpoints(folder: Path) -> list[str]:
 
 
 def _by_step(names: Iterable[str]) -> list[str]:
-    """Sort the names of checkpoints by the step at their end."""
+    """Sort the names of checkpoints by step, which is the number at their end."""
     return sorted(names, key=lambda name: (name.rpartition("-")[2].zfill(20), name))
 
 
@@ -238,8 +238,8 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
     total = _weights(mean)
     for name in names[1:]:
         model, other = load_checkpoint(folder, name)
-        if other["model"] != metadata["model"]:
-            raise UserError(f"{name} has another architecture than {names[0]}")
+        if _architecture(other) != _architecture(metadata):
+            raise UserError(f"{name} and {names[0]} have different architectures")
         for key, weight in _weights(model).items():
             total[key] += weight
     for weight in total.values():
@@ -265,6 +265,11 @@ def default_checkpoint(folder: Path) -> str:
     return AVERAGED if path.exists() and read_json(path).get("last_checkpoint", last) == last else BEST
 
 
+def _architecture(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model's settings except those that may change when a run is resumed."""
+    return {key: value for key, value in metadata["model"].items() if key not in (*DROPOUTS, "attention")}
+
+
 def _last_checkpoint(folder: Path) -> str | None:
     names = training_checkpoints(folder)
     return names[-1] if names else None
@@ -273,7 +278,7 @@ def _last_checkpoint(folder: Path) -> str | None:
 def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     """Read a ``recipe.json`` or a checkpoint's JSON file, and check the values that the course uses.
 
-    Settings from earlier versions get their present names.
+    Settings from earlier versions get their current names.
 
     Args:
         path: the file.

@@ -18,7 +18,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from transformer.checkpoint import average_checkpoints, read_settings, step_checkpoints, step_name
 from transformer.command_line import Command, RecipeCommand, check_name
-from transformer.config import PRESETS, ModelConfig, TrainingConfig
+from transformer.config import DROPOUTS, PRESETS, ModelConfig, TrainingConfig
 from transformer.data.corpora import absolute_name, own_corpus_sha256
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
@@ -190,9 +190,9 @@ def show_data(options: DataOptions) -> None:
 def train(options: TrainOptions) -> None:
     """Train the model of a recipe; every setting of the recipe can be changed.
 
-    An interrupted run is resumed by the same command. The last example trains on eight GPUs; its ``--`` keeps torchrun
-    from reading our options, such as --run, as its own. Several machines can train together if they share a file system
-    that contains the prepared data and the run folder.
+    An interrupted run is resumed by the same command. The last example trains on eight GPUs; its `--` keeps torchrun
+    from reading this command's options, such as --run, as its own. Several machines can train together if they share a
+    file system that contains the prepared data and the run folder.
 
     Examples:
         transformer train pocket
@@ -204,9 +204,7 @@ def train(options: TrainOptions) -> None:
     device = choose_device(options.device, options.precision)
     initial = load_model(options.initial_model, "cpu") if options.initial_model else None
     if initial is not None:
-        dropout = {
-            name: getattr(options.model, name) for name in ("dropout", "attention_dropout", "activation_dropout")
-        }
+        dropout = {name: getattr(options.model, name) for name in DROPOUTS}
         config = dataclasses.replace(initial.model.config, **dropout)
         for name, value in dataclasses.asdict(config).items():
             if f"model.{name}" in options.explicit_options and getattr(options.model, name) != value:
@@ -429,7 +427,9 @@ def translate(
     translator = load_model(model, device, precision)
 
     def sentences_of(one: str) -> list[str]:
-        return split_sentences(one) if n_best == 1 else [one] * bool(one.strip())
+        if n_best == 1:
+            return split_sentences(one)
+        return [one] if one.strip() else []
 
     def print_translations(texts: Sequence[Sequence[str]], first: int) -> None:
         """Translate the sentences of some texts, of which the first has this number, and print them."""
@@ -701,5 +701,5 @@ def _existing_run_folder(run: Path) -> Path:
     if run.is_dir():
         return run
     if str(run) in list_models():
-        raise UserError(f"{run} is a pretrained model, not a run folder; its files are in {find_model(run)}")
+        raise UserError(f"{run} is a pretrained model, not a run folder; its files are in {find_model(str(run))}")
     raise UserError(f"there is no run folder {run}; `transformer train` creates one")

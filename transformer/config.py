@@ -45,11 +45,11 @@ class ModelConfig:
     activation_dropout: float = 0.0
     """Dropout probability after the feed-forward's ReLU; not in the paper, 0.1 in Tensor2Tensor."""
     norm: Norm = "post"
-    """Layer normalisation after the residual addition (the paper) or before the sublayer (later, Tensor2Tensor)."""
+    """Layer normalisation: post, after the residual addition, as in the paper; or pre, before the sublayer."""
     positions: Positions = "sinusoidal"
     """Positional encoding: the paper's sinusoids, a learned embedding, or rotary (queries and keys are rotated)."""
     tie_embeddings: Tying = "all"
-    """Which embedding matrices are shared: all (source, target and output, §3.4 of the paper), decoder, or none."""
+    """Which embedding matrices are shared: all (source, target and output, §3.4), decoder (target, output), or none."""
     initialization: Initialization = "xavier"
     """How linear layers are initialised: Xavier uniform, or normal with standard deviation 0.02."""
     attention: AttentionImplementation = "fused"
@@ -98,7 +98,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "initialization": get_args(Initialization),
     "attention": get_args(AttentionImplementation),
 }
-"""The allowed values of each setting that is a choice."""
+"""The allowed values of each model setting that is a choice."""
+
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
+"""The dropout probabilities among a model's settings."""
 
 PRESETS: dict[str, ModelConfig] = {
     "small": ModelConfig(vocab_size=10_000, d_model=256, n_heads=4, d_ff=1024, n_layers=3),
@@ -112,7 +115,7 @@ PRESETS: dict[str, ModelConfig] = {
 class TrainingConfig:
     """The training hyperparameters. The defaults are the paper's (§5), with two exceptions.
 
-    The paper doesn't clip gradients, and it averages the last checkpoints, for which there is ``transformer average``.
+    The paper doesn't clip gradients, and it averages its last checkpoints, as ``transformer average`` does afterwards.
 
     Raises:
         UserError: if a value is out of range.
@@ -123,7 +126,7 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each batch into this many parts to save memory; unlike in Hugging Face, its total size stays the same."""
+    """Split each batch into this many parts to save memory; unlike in Hugging Face, the batch stays as large."""
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
@@ -137,17 +140,17 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """The final weights are the mean of the weights after each of the last ``average_steps`` steps; 0: no averaging.
+    """The final weights are the mean of the weights after each of this many last steps; 0: no averaging.
 
-    A run that patience ends early is not averaged. The paper (§6.1) averages its last checkpoints instead, as
-    ``transformer average`` does.
+    A run that patience ends early is not averaged. The paper (§6.1) averages its last checkpoints instead: see
+    transformer average.
     """
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000
     """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
     validation_sentences: int = 200
-    """Validation sentences that are translated by greedy search for BLEU; the loss is computed on all."""
+    """Number of validation sentences to translate by greedy search for BLEU; the loss is computed on all of them."""
     patience: int = 0
     """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000

@@ -21,7 +21,7 @@ EXTRA_LENGTH = 50
 MAX_LENGTH_PENALTY = 10
 """The largest ``length_penalty``. Common values are below 2; far larger ones would overflow for long translations."""
 MIN_TEMPERATURE = 1e-6
-"""Sampling at this temperature is greedy search already; at far lower ones, the divided logits would overflow."""
+"""At this temperature, sampling already equals greedy search; at far lower ones, the divided logits would overflow."""
 NAN_MESSAGE = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
 
 
@@ -84,11 +84,10 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
         UserError: if ``max_new_tokens`` is less than 1.
     """
     check_max_new_tokens(max_new_tokens)
+    max_length = model.config.max_length
     if max_new_tokens is None:
-        limits = (source != PAD).sum(-1) + EXTRA_LENGTH
-    else:
-        limits = source.new_full((len(source),), min(max_new_tokens, model.config.max_length))
-    return limits.clamp(max=model.config.max_length)
+        return ((source != PAD).sum(-1) + EXTRA_LENGTH).clamp(max=max_length)
+    return source.new_full((len(source),), min(max_new_tokens, max_length))
 
 
 def check_max_new_tokens(max_new_tokens: int | None) -> None:
@@ -103,7 +102,7 @@ def _check_number(value: float, name: str, whole: bool = True) -> float:
         value = value.item()
     is_number = isinstance(value, Integral if whole else Real)
     if not is_number or isinstance(value, bool):
-        raise UserError(f"{name} must be a {'whole ' * whole}number; got {quote(value)}")
+        raise UserError(f"{name} must be a {'whole number' if whole else 'number'}; got {quote(value)}")
     return value
 
 

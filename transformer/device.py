@@ -24,7 +24,7 @@ OUT_OF_MEMORY = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "MPS backend out of memory",
 )
-"""Out-of-memory messages of other errors than ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), CUDA, a Mac."""
+"""Messages of out-of-memory errors that aren't a ``torch.OutOfMemoryError``: CPU (Linux, Windows), CUDA, MPS."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error of PyTorch means that the memory of the device does not suffice."""
+    """Return whether an error of PyTorch means that the device has run out of memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
@@ -97,7 +97,7 @@ def readable_bytes(size: int) -> str:
 
 @contextmanager
 def explain_out_of_memory(hint: str) -> Iterator[None]:
-    """Turn PyTorch's error for a lack of memory into one that says what to do; other errors pass through.
+    """Turn PyTorch's out-of-memory error into one that says what to do; other errors pass through.
 
     Args:
         hint: what to try, for the message.

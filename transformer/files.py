@@ -177,7 +177,9 @@ def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str
         return []
     *lines, last = read_text(path).split("\n")
     rows = []
-    for number, line in enumerate(lines + [last] * bool(last.endswith("}")), 1):
+    if last.endswith("}"):  # otherwise the row was cut off when the process was killed
+        lines.append(last)
+    for number, line in enumerate(lines, 1):
         where = f"{path}, line {number}"
         row = convert(parse_json(line, where), row_type, where)
         for key in required:

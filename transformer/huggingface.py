@@ -178,6 +178,9 @@ def to_marian(model: Transformer) -> Any:
             decoder_ffn_dim=config.d_ff,
             activation_function="relu",
             scale_embedding=True,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            activation_dropout=config.activation_dropout,
             max_position_embeddings=config.max_length,
             pad_token_id=PAD,
             bos_token_id=BOS,
@@ -202,6 +205,7 @@ def to_marian(model: Transformer) -> Any:
             weights[their_name] = weight
     _, unexpected = theirs.load_state_dict(weights, strict=False)
     assert not unexpected
+    theirs.generation_config.max_length = config.max_length
     return theirs.to(model.source_embedding.weight.device).eval()
 
 
@@ -263,10 +267,13 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise UserError(f"cannot use the weights {path}: {error}") from error
     if (folder / "pytorch_model.bin").exists():
+        path = folder / "pytorch_model.bin"
         try:
-            weights: dict[str, Tensor] = torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
+            weights = torch.load(path, map_location="cpu", weights_only=True)
         except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
             reason = shorten(" ".join(str(error).split()))
-            raise UserError(f"cannot use the weights {folder / 'pytorch_model.bin'}: {reason}") from error
+            raise UserError(f"cannot use the weights {path}: {reason}") from error
+        if not isinstance(weights, dict) or not all(isinstance(weight, Tensor) for weight in weights.values()):
+            raise UserError(f"cannot use the weights {path}: it doesn't hold a dictionary of tensors")
         return weights
     raise UserError(f"there are no weights in {folder}: neither model.safetensors nor pytorch_model.bin")

@@ -81,15 +81,16 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
     weights: dict[str, Tensor] = {}
 
     def recorder(name: str) -> Any:
-        def record(layer: MultiHeadAttention, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> None:
-            x, memory = args[0], args[1] if len(args) > 1 else kwargs.get("memory")
-            if kwargs.get("cache") is not None or isinstance(memory, KeyValue):
+        def record(layer: MultiHeadAttention, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            given = dict(zip(("x", "memory", "mask", "cache", "is_causal"), args, strict=False)) | kwargs
+            x, memory = given["x"], given.get("memory")
+            if given.get("cache") is not None or isinstance(memory, KeyValue):
                 raise ValueError("weights cannot be recorded while decoding with a cache; run model.decode instead")
             with torch.no_grad():
                 query, (key, value) = layer.project(x)
                 if memory is not None:
                     key, value = layer.project_memory(memory)
-                mask = causal_mask(x.size(1), x.device) if kwargs.get("is_causal") else kwargs.get("mask")
+                mask = causal_mask(x.size(1), x.device) if given.get("is_causal") else given.get("mask")
                 weights[name] = attention(query, key, value, mask)[1]
 
         return record

@@ -54,7 +54,7 @@ def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> Mult
     return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, rotation)
 
 
-class CheckpointedLayer(nn.Module):
+class ActivationCheckpointedLayer(nn.Module):
     """A layer that can save memory in training: it keeps only its input, and the backward pass runs it again.
 
     The gradients are the same, with the same dropout. Subclasses define ``forward`` as in any module.
@@ -70,7 +70,7 @@ class CheckpointedLayer(nn.Module):
         return super().__call__(*inputs, **options)
 
 
-class EncoderLayer(CheckpointedLayer):
+class EncoderLayer(ActivationCheckpointedLayer):
     """Self-attention, then the feed-forward network, each in a residual connection (§3.1).
 
     Args:
@@ -89,7 +89,7 @@ class EncoderLayer(CheckpointedLayer):
         return self.residuals[1](x, self.feed_forward)
 
 
-class DecoderLayer(CheckpointedLayer):
+class DecoderLayer(ActivationCheckpointedLayer):
     """Causal self-attention, cross-attention to the encoder's output, then the feed-forward network (§3.1).
 
     Args:

@@ -1,11 +1,11 @@
-"""Label-smoothed cross-entropy (§5.4), in two forms with equal results.
+"""Label-smoothed cross-entropy (§5.4), in two forms with equal results (under autocast, up to rounding of the logits).
 
 ``label_smoothed_cross_entropy`` is the explicit form: it takes logits. ``linear_label_smoothed_cross_entropy`` is the
 one for training: it computes the logits itself, a chunk of rows at a time, because all of them at once,
 (tokens, vocab_size), would be by far the largest tensor of a training step.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ CHUNKS = 8
 def label_smoothed_cross_entropy(
     logits: Tensor, target: Tensor, smoothing: float = 0.1, spread: Spread = "all", pad_id: int | None = None
 ) -> Tensor:
-    """Compute the cross-entropy with a target distribution q that has 1 - ε on the correct token.
+    """Compute the cross-entropy with a smoothed target distribution q.
 
-    The rest of the probability, ε, is spread evenly over the vocabulary. For logits z the loss of a token is
+    q has 1 - ε on the correct token and spreads the rest, ε, evenly over the vocabulary; with ``spread="all"``, the
+    correct token gets its share of ε as well. For logits z the loss of a token is
     -Σ q·log p = logsumexp(z) - Σ q·z, and its gradient with respect to z is p - q. Tutorials often use the
     Kullback-Leibler divergence KL(q ‖ p) with ε spread over the other tokens only (``spread="others"``). That is this
     loss minus the entropy of q, a constant, so the gradient is the same.
@@ -49,8 +50,8 @@ def label_smoothed_cross_entropy(
     """
     shares, correct_mass, is_real = _target_distribution(logits, logits.size(-1), target, smoothing, spread, pad_id)
     z = logits.to(shares.dtype)
-    mean_logit = (z * shares).sum(-1) + correct_mass * z.gather(-1, target[:, None])[:, 0]  # Σ q·z, (tokens,)
-    return ((z.logsumexp(-1) - mean_logit) * is_real).sum()
+    expected_logit = (z * shares).sum(-1) + correct_mass * z.gather(-1, target[:, None])[:, 0]  # Σ q·z, (tokens,)
+    return ((z.logsumexp(-1) - expected_logit) * is_real).sum()
 
 
 def linear_label_smoothed_cross_entropy(
@@ -154,11 +155,11 @@ def _chunk_loss(
         buffer: memory for the logits, (rows, vocab_size), of the same dtype.
     """
     z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
-    mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, target)  # Σ q·z, (rows, 1)
+    expected_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, target)  # Σ q·z, (rows, 1)
     highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
     p = z.sub_(highest).exp_()
     total = p.sum(1, keepdim=True)
-    loss = ((highest + total.log() - mean_logit) * is_real).sum()
+    loss = ((highest + total.log() - expected_logit) * is_real).sum()
     if not x_needed and weight_gradient is None:
         return loss, None
     p.div_(total).sub_(shares)
@@ -190,7 +191,11 @@ def _target_distribution(
         and which positions are not padding, (tokens,), bool.
     """
     others = spread == "others"
-    if x.dim() != 2 or target.shape != (len(x),) or target.dtype != torch.int64:
+    if x.dim() != 2:
+        raise ValueError(
+            f"logits must be (tokens, vocab_size); got {tuple(x.shape)}: flatten batch and length, of the target too"
+        )
+    if target.shape != (len(x),) or target.dtype != torch.int64:
         raise ValueError(
             f"target must be int64, with one id for each row of {tuple(x.shape)}; "
             f"got {target.dtype}, {tuple(target.shape)}"
@@ -199,8 +204,10 @@ def _target_distribution(
         raise ValueError(f"smoothing must be at least 0 and less than 1; got {smoothing}")
     if pad_id is not None and not 0 <= pad_id < vocab_size:
         raise ValueError(f"pad_id must be a token id from 0 to {vocab_size - 1}, or None; got {pad_id}")
-    if spread not in ("all", "others") or others and (pad_id is None or vocab_size < 3):
-        raise ValueError(f'spread must be "all", or "others" with a pad_id and at least 3 tokens; got {spread!r}')
+    if spread not in get_args(Spread):
+        raise ValueError(f'spread must be "all" or "others"; got {spread!r}')
+    if others and (pad_id is None or vocab_size < 3):
+        raise ValueError(f'spread="others" needs a pad_id, and at least 3 tokens; got {pad_id=}, {vocab_size=}')
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         outside = target[(target < 0) | (target >= vocab_size)]
         if len(outside):

@@ -22,9 +22,9 @@ class DecoderCache:
     """The KV cache of the decoder: keys and values that decoding steps reuse, and the masks for them."""
 
     target: list[KeyValueCache]
-    """For each layer, those of the target tokens so far, for self-attention."""
+    """For each layer, the keys and values of the target tokens so far, for self-attention."""
     memory: list[KeyValue]
-    """For each layer, those of the encoder's output, for cross-attention."""
+    """For each layer, the keys and values of the encoder's output, for cross-attention."""
     memory_mask: Tensor
     """The source's padding mask, bool, (sentences, 1, 1, source)."""
     prefix_mask: Tensor
@@ -79,7 +79,8 @@ class Transformer(nn.Module):
     def reset_parameters(self) -> None:
         """Initialise the linear layers and embeddings, and tie the embeddings as configured.
 
-        Linear layers get the configured initialisation and zero biases. Embeddings get standard deviation 1 / √d_model,
+        Linear layers get the configured initialisation and zero biases. Xavier treats the stacked matrix of queries,
+        keys and values as one, as ``torch.nn.MultiheadAttention`` does. Embeddings get standard deviation 1 / √d_model,
         so that it is 1 after `embed` has multiplied them by √d_model.
         """
         for module in self.modules():
@@ -100,7 +101,7 @@ class Transformer(nn.Module):
             self.unembedding.weight = self.target_embedding.weight
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, position: int | None = None) -> Tensor:
-        """Embed tokens: their vectors times √d_model, plus the positional encoding, with dropout (§3.4, §3.5).
+        """Embed tokens: their vectors times √d_model, plus the positional encoding, with dropout (§3.4, §3.5, §5.4).
 
         Args:
             ids: token ids, (batch, length), int64.
@@ -125,7 +126,7 @@ class Transformer(nn.Module):
     def _check_ids(self, ids: Tensor) -> None:
         """Check shape, dtype and range of token ids.
 
-        The range is checked on a CPU only, because that would force a host–device synchronisation on a GPU.
+        The range is checked on a CPU only, because on a GPU the check would force a host–device synchronisation.
 
         Raises:
             ValueError: if they are not token ids.
@@ -168,7 +169,8 @@ class Transformer(nn.Module):
         """
         x = self.embed(target, self.target_embedding)
         # In training, we pass None, which means the plain causal mask: it is faster, and enough. All padding is at the
-        # end, so it already hides padding from every real token; and the loss ignores the outputs at padding.
+        # end, so it already hides padding from every real token; and the loss ignores the outputs at padding, the only
+        # ones that differ.
         mask = None if self.training else target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
@@ -177,8 +179,8 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
-        They are computed in float32 in mixed precision, too: in bfloat16, with its 8 significant bits, different
-        logits would become equal.
+        They are computed in float32 in mixed precision, too: with bfloat16's 8 significant bits, different logits would
+        be rounded to the same number, and decoding couldn't rank them. In training, `loss` computes its own logits.
         """
         with without_autocast(x.device):
             return F.linear(x.float(), self.unembedding.weight.float())
@@ -192,7 +194,12 @@ class Transformer(nn.Module):
 
         Returns:
             Logits, (batch, target, vocab_size): ``[b, t]`` predicts the token after ``target[b, : t + 1]``.
+
+        Raises:
+            ValueError: if source and target have different batch sizes, or are not token ids: see `embed`.
         """
+        if len(source) != len(target):
+            raise ValueError(f"source and target must have the same batch size; got {len(source)} and {len(target)}")
         memory, memory_mask = self.encode(source)
         return self.logits(self.decode(target, memory, memory_mask))
 

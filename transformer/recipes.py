@@ -53,7 +53,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "multi30k": Recipe(
-        "29,000 image captions, English to German: the model that the chapters look into.",
+        "29,000 image captions, English to German: the model that the chapters inspect.",
         DataConfig("multi30k"),
         ModelConfig(
             vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.3, norm="pre", max_length=256
@@ -81,7 +81,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "iwslt17": Recipe(
-        "206,000 sentences from TED talks, English and German, for one GPU.",
+        "206,000 sentences from TED talks, English to German, for one GPU.",
         DataConfig("iwslt17", cleaning=CleaningConfig()),
         ModelConfig(vocab_size=10_000, d_model=512, n_heads=4, d_ff=1024, n_layers=6, dropout=0.3, norm="pre"),
         TrainingConfig(steps=40_000, batch_tokens=4096, warmup_steps=4000, validate_every=2000),
@@ -148,7 +148,7 @@ RECIPES |= {
     ),
     "pocket-large": replace(
         _pocket,
-        description="Like pocket-small, with more layers and heads to look into, in 30,000 steps.",
+        description="Like pocket-small, with more layers and heads to inspect; 30,000 steps.",
         data=DataConfig("pocket-200k"),
         model=replace(_pocket.model, d_model=192, n_heads=6, d_ff=512, n_layers=3),
         training=replace(_pocket.training, steps=30_000, average_steps=5000),

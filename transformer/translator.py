@@ -53,9 +53,9 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. They are counted twice, because there are copies of them while hypotheses are reordered and ranked. To
-    these it adds the prefix mask and one layer's attention scores, which grow with beam_size², because each beam
-    attends over the cache entries of all beams of its sentence.
+    of a step. They are counted twice, because the cache is copied when finished sentences leave the batch, and the
+    logits when they become log-probabilities. To these it adds the prefix mask and one layer's attention scores, which
+    grow with beam_size², because each beam attends over the cache entries of all beams of its sentence.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -107,7 +107,8 @@ class Translator:
     Args:
         model: moved to the device; its mode (training or eval) is the same after a translation as before.
         tokenizer: the one that the model was trained with.
-        device: where to run the model, such as ``"cuda"``; None: on the CPU.
+        device: where to run the model: a name such as ``"cuda"``, for which `choose_device` also chooses the precision,
+            or a `Device`; None: the CPU, in float32.
         metadata: the content of the checkpoint's JSON file, if the model was loaded from one.
     """
 
@@ -126,7 +127,7 @@ class Translator:
         """Load a model from a run folder.
 
         Args:
-            device: where to run the model, such as ``"cuda"``; None: on the CPU.
+            device: where to run the model, as in `Translator`; None: the CPU, in float32.
             checkpoint: the checkpoint's name; by default, see `default_checkpoint`.
 
         Raises:

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 @cache
-def python() -> Path | None:
+def pyodide_folder() -> Path | None:
     """Return the folder with Pyodide's files, or None if they can't be fetched."""
     try:
         return pyodide.fetch(ROOT / "_build" / "npm")
@@ -68,7 +68,7 @@ def python() -> Path | None:
 def insert_blanks(app: Sphinx, page: str, source: list[str]) -> None:
     """Insert the exercises of a notebook into the page of its name."""
     if page.startswith(PAGES):
-        text = page_text(ROOT / "solutions" / f"{Path(page).name}.py", python())
+        text = page_text(ROOT / "solutions" / f"{Path(page).name}.py", pyodide_folder())
         source[0] = source[0].replace(PLACE, text)
 
 
@@ -126,7 +126,7 @@ def always_read(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
 def copy_python(app: Sphinx, error: Exception | None) -> None:
     """Copy Pyodide and the checks into the built book."""
     topics = [topic_of(Path(page)) for page in exercise_pages(app.env)]
-    if error or app.builder.format != "html" or not topics or not (files := python()):
+    if error or app.builder.format != "html" or not topics or not (files := pyodide_folder()):
         return
     target = Path(app.outdir) / "_static" / "pyodide"
     shutil.copytree(files, target, dirs_exist_ok=True)

@@ -1,8 +1,8 @@
 """The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-``python -m book.experiments``, ``python -m book.language_filter``, ``python -m book.live_models``,
-``python -m book.decoding_trials`` and ``transformer bench --output`` write these files to ``book/results``, and
-pretrained models have their own. Where a file is missing, the page says "Not measured yet".
+The modules ``experiments``, ``language_filter``, ``live_models``, ``everyday``, ``decoding_trials`` and ``gpu_run`` of
+``book`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained models have their own.
+Where a file is missing, the page says "Not measured yet".
 """
 
 import json

@@ -43,7 +43,9 @@ def test_an_update_within_one_edition_changes_nothing(filled: Path) -> None:
     before = filled.read_text("utf-8")
     assert update(filled).endswith("04_masking.ipynb: copied 1 answer and 2 cells of your own")
     assert filled.read_text("utf-8") == before
-    assert filled.with_suffix(".before.ipynb").read_text("utf-8") == before
+    backup = filled.with_name(f"{filled.name}.bak")
+    assert backup.read_text("utf-8") == before
+    assert list(filled.parent.glob("*.ipynb")) == [filled], "the backup is not taken for another notebook"
 
 
 def test_answers_get_into_the_text_of_the_new_version(filled: Path) -> None:
@@ -83,13 +85,13 @@ def test_an_answer_without_its_blank_is_kept_as_text(filled: Path) -> None:
 
 def test_nothing_is_overwritten(filled: Path) -> None:
     update(filled)
-    first = filled.with_suffix(".before.ipynb").read_bytes()
+    first = filled.with_name(f"{filled.name}.bak").read_bytes()
     filled.write_text(filled.read_text("utf-8").replace("mine", "changed"), "utf-8")
     changed = filled.read_bytes()
-    with pytest.raises(UserError, match=r"before\.ipynb exists already"):
+    with pytest.raises(UserError, match=r"ipynb\.bak exists already"):
         update(filled)
     assert filled.read_bytes() == changed
-    assert filled.with_suffix(".before.ipynb").read_bytes() == first
+    assert filled.with_name(f"{filled.name}.bak").read_bytes() == first
 
 
 def test_what_is_no_exercise_is_refused(tmp_path: Path) -> None:

@@ -96,6 +96,21 @@ def test_a_save_during_the_grading_counts(path: Path, monkeypatch: pytest.Monkey
     assert len(graded) == 2 and graded[1].endswith("once more")
 
 
+def test_after_a_failed_grading_the_next_save_is_graded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def grade_all(names: list[str], seconds: int, root: Path) -> list[Grade]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            return [Grade(path, "04_masking", {}, failure="the kernel died")]
+        return [Grade(path, "04_masking", {"causal_mask": "wrong"})]
+
+    monkeypatch.setattr(watching, "grade_all", grade_all)
+    lines = session(path, lambda: fill(path, RIGHT), lambda: os.utime(path, ns=(1, 1)))
+    assert lines[3:5] == ["error: the kernel died", "saved: grading …"]
+
+
 def test_a_file_that_is_gone_or_damaged_for_a_while_is_waited_for(path: Path, quick_grades: list[str]) -> None:
     whole = path.read_text("utf-8")
     lines = session(

@@ -163,7 +163,7 @@ def test_metadata_of_another_model(folder: Path) -> None:
     metadata = json.loads((folder / "best.json").read_text())
     metadata["model"]["d_ff"] = 48
     (folder / "best.json").write_text(json.dumps(metadata))
-    with pytest.raises(UserError, match="belong to another model"):
+    with pytest.raises(UserError, match="do not fit the model"):
         load_checkpoint(folder, "best")
 
 
@@ -203,7 +203,7 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path: Path, tiny: Transforme
 def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:
     save_checkpoint(tmp_path, "a", tiny, {})
     save_checkpoint(tmp_path, "b", Transformer(replace(tiny.config, d_ff=32)), {})
-    with pytest.raises(UserError, match="b has another architecture than a"):
+    with pytest.raises(UserError, match="b and a have different architectures"):
         average_checkpoints(tmp_path, ["a", "b"])
     with pytest.raises(UserError, match="there is no checkpoint to average"):
         average_checkpoints(tmp_path, [])

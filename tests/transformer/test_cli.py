@@ -552,7 +552,7 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
     assert "there is no run folder" in fails(capsys, "attention", str(tmp_path / "none"), "a", *to)
     assert "did you mean pocket-small?" in fails(capsys, "attention", "pocket-smal", "a", *to)
     assert "the sentence is empty" in fails(capsys, "attention", str(run), " ", *to)
-    assert "at least one sentence" in fails(capsys, "attention", str(run), *to)
+    assert "at least one example sentence" in fails(capsys, "attention", str(run), *to)
     assert "must end in .html; got 'page.pdf'" in fails(capsys, "attention", str(run), "a", "--output", "page.pdf")
     nowhere = str(tmp_path / "nowhere" / "page.html")
     assert "create it, or choose another file" in fails(capsys, "attention", str(run), "a", "--output", nowhere)

@@ -133,8 +133,8 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
             training.step()
     finally:
         torch.distributed.destroy_process_group()
-    assert isinstance(training.loss, DistributedDataParallel)
-    assert training.loss.module._compiled_call_impl is not None, "it runs uncompiled"
+    assert isinstance(training.training_module, DistributedDataParallel)
+    assert training.training_module.module._compiled_call_impl is not None, "it runs uncompiled"
     assert counter.frame_count == 1
 
 

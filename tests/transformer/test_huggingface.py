@@ -99,7 +99,7 @@ def test_special_tokens_have_our_ids(marian: tuple[Any, Path]) -> None:
 def test_our_model_converted_to_theirs_computes_the_same_logits(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
     torch.manual_seed(0)
-    ours = Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, max_length=40)).eval()
+    ours = Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, dropout=0.3, attention_dropout=0.2, max_length=40)).eval()
     with torch.no_grad():
         for weight in ours.parameters():
             weight.normal_(std=0.5)
@@ -111,6 +111,8 @@ def test_our_model_converted_to_theirs_computes_the_same_logits(tmp_path: Path) 
         mask = (source != PAD).long()
         actual = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
         expected = ours(source, target)
+    assert (theirs.config.dropout, theirs.config.attention_dropout) == (0.3, 0.2)
+    assert theirs.generation_config.max_length == 40
     assert expected.std() > 0.5
     torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4)
 
@@ -176,7 +178,12 @@ def test_a_damaged_file_of_weights_is_refused(ours_with_their_names: Path) -> No
     torch.save(safetensors.torch.load_file(weights), file)
     weights.unlink()
     assert load_marian(str(ours_with_their_names)).config.n_layers == 2
-    for data in (file.read_bytes()[:-1000], b"", b"no weights"):
+    not_weights = []
+    for content in ([1, 2], {"epoch": 3}):
+        torch.save(content, file)
+        not_weights.append(file.read_bytes())
+    torch.save(safetensors.torch.load(safetensors.torch.save({"x": torch.ones(999)})), file)
+    for data in (*not_weights, file.read_bytes()[:-1000], b"", b"no weights"):
         file.write_bytes(data)
         with pytest.raises(UserError, match=r"cannot use the weights .*pytorch_model\.bin"):
             load_marian(ours_with_their_names)

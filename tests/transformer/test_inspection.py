@@ -43,6 +43,17 @@ def test_recorded_weights_explain_the_output(tiny: Transformer, source: Tensor) 
     torch.testing.assert_close(mixed, output, atol=1e-5, rtol=1e-5)
 
 
+def test_positional_arguments_are_recorded_like_keywords(tiny: Transformer, source: Tensor) -> None:
+    layer, x, mask = tiny.encoder[0].self_attention, torch.randn(6, 9, 32), padding_mask(source, 0)
+    recorded = []
+    for args, kwargs in (((x, None, mask), {}), ((), {"x": x, "mask": mask})):
+        with record_attention(tiny) as weights:
+            layer(*args, **kwargs)
+        recorded.append(weights["encoder.0.self_attention"])
+    assert torch.equal(*recorded)
+    assert recorded[0].masked_select(~mask.expand_as(recorded[0])).eq(0).all()
+
+
 def test_recording_ends_with_the_context_and_rejects_a_cache(tiny: Transformer, source: Tensor) -> None:
     with record_attention(tiny) as weights:
         pass

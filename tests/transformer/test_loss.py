@@ -271,8 +271,8 @@ def test_another_batch_size_with_as_many_chunks_needs_no_recompilation() -> None
         ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
         ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
         ({"pad_id": 37}, "pad_id must be a token id from 0 to 36, or None; got 37"),
-        ({"spread": "others"}, 'spread must be "all", or "others" with a pad_id'),
-        ({"spread": "most"}, "got 'most'"),
+        ({"spread": "others"}, 'spread="others" needs a pad_id'),
+        ({"spread": "most"}, """spread must be "all" or "others"; got 'most'"""),
         ({"target": torch.full((44,), 37)}, "target must hold token ids from 0 to 36; got 37"),
         ({"target": torch.full((44,), -1)}, "target must hold token ids from 0 to 36; got -1"),
         ({"target": torch.zeros(43, dtype=torch.int64)}, "target must be int64, with one id for each row of (44, "),
@@ -291,5 +291,5 @@ def test_wrong_shapes_are_rejected() -> None:
         linear_label_smoothed_cross_entropy(x[:, :15], weight, target)
     with pytest.raises(ValueError, match=re.escape("got (4, 11, 16) and (37, 16)")):
         linear_label_smoothed_cross_entropy(x.view(4, 11, 16), weight, target)
-    with pytest.raises(ValueError, match=re.escape("for each row of (4, 11, 37); got torch.int64, (4, 11)")):
+    with pytest.raises(ValueError, match=re.escape("logits must be (tokens, vocab_size); got (4, 11, 37): flatten")):
         label_smoothed_cross_entropy(torch.zeros(4, 11, VOCAB), target.view(4, 11))

@@ -38,6 +38,8 @@ def test_every_parameter_is_counted_once(positions: Positions, norm: Norm) -> No
 
 def test_forward_shape(tiny: Transformer, source: Tensor) -> None:
     assert tiny(source, torch.randint(4, 40, (6, 7))).shape == (6, 7, 40)
+    with pytest.raises(ValueError, match="must have the same batch size; got 6 and 1"):
+        tiny(source, torch.randint(4, 40, (1, 7)))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])

@@ -202,7 +202,7 @@ def test_a_card_of_a_fine_tuned_model_names_the_data_of_its_initial_model(run: P
 
     other, same = card("multi30k"), card("everyday")
     assert "its initial model `everyday` was trained on data of its own" in other
-    assert "This is what is known of models that were trained on `multi30k` alone: The model was trained on" in other
+    assert "The following describes models that were trained on `multi30k` alone. The model was trained on" in other
     assert "data of its own" not in same and "alone: " not in same
     later = model_card(tmp_path / "mine", "everyday")
     assert (
@@ -311,6 +311,7 @@ def test_names_and_folders(run: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert find_model("pocket-small") == MODELS_FOLDER / "pocket-small"
     assert find_model("./pocket-small") == Path("pocket-small")
     assert find_model(tmp_path / "pocket-small") == tmp_path / "pocket-small"
+    assert find_model(Path("./pocket-small")) == Path("pocket-small"), "its str has no ./"
     with pytest.raises(UserError, match=r"there is no run folder poket-small, .* did you mean pocket-small\?"):
         find_model("poket-small")
     with pytest.raises(UserError, match="choose from everyday, everyday-de-en, multi30k, multi30k-de-en, "):

@@ -198,7 +198,7 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
         Whether it was resumed.
 
     Raises:
-        TooSlowError: if the server is.
+        TooSlowError: if the server is too slow.
         ValueError: if it sends more than the file has.
     """
     start = _size(part)

@@ -57,7 +57,8 @@ class Manifest:
     hold_out_every: int | None = None
     """If there is no ``valid`` or ``test``, one training sentence in this many is held out for it.
 
-    None: one in 20, but at most about 2,000 sentences for each split.
+    None: one in 20. If that is more than about 2,000, about 2,000 of them become the split and the others are left out
+    of all splits: this way, a test sentence never becomes a training sentence when the corpus grows.
     """
     description: str | None = None
     licence: str | None = None

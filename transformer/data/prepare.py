@@ -43,15 +43,12 @@ class DataConfig:
     """The training data and how it is tokenised."""
 
     corpus: str = "pocket"
-    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, iwslt17, wmt14 or wmt14-mini.
-
-    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de.
-    Also phrasebook, a part of everyday.
-    """
+    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook (a part of everyday),
+    iwslt17, wmt14 or wmt14-mini. Or your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de."""
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
-    """Use only this many training pairs, the first ones of the corpus (by default, all)."""
+    """Use only the first training pairs of the corpus, this many; None: all."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side."""
     byte_fallback: bool = False

@@ -149,12 +149,11 @@ def evaluate_runs(
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
     if files is None:
         yield from _changes_of_the_text(names, recipes)
-    count = f"{len(sources):,} sentence{'s' * (len(sources) != 1)}"
+    count = f"{len(sources):,} sentence{'' if len(sources) == 1 else 's'}"
+    at_most = "" if max_new_tokens is None else f"at most {max_new_tokens} tokens, "
     yield (
         f"{test_set.get('corpus', 'your test set')} {name}: {count}, {direction}, "
-        f"beam size {beam_size}, length penalty {length_penalty}, "
-        + f"at most {max_new_tokens} tokens, " * (max_new_tokens is not None)
-        + f"on {device}"
+        f"beam size {beam_size}, length penalty {length_penalty}, {at_most}on {device}"
     )
 
     results: list[TestSetResult] = []
@@ -221,7 +220,7 @@ def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]
 
 
 def read_scores(path: Path) -> dict[str, Any]:
-    """Read a JSON file with the scores of test sets; keys from earlier versions get their present names.
+    """Read a JSON file with the scores of test sets; keys from earlier versions get their current names.
 
     Raises:
         InvalidFileError, UserError: as `read_json`.

@@ -38,11 +38,13 @@ def translator_page(
             not support this kind of model.
     """
     if not sentences:
-        raise UserError("give at least one sentence, which the page starts with")
+        raise UserError("give at least one example sentence")
     files = model_files(translator)
     megabytes = sum(map(len, files.values())) / 1e6
     if megabytes > MAX_MEGABYTES:
-        raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
+        raise UserError(
+            f"the model is {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from within a page"
+        )
     translations = [best.text for (best,) in quantized(translator).beam_search(sentences)]
     values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
     script = bundle() + SCRIPT.read_text("utf-8")

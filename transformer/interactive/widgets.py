@@ -78,7 +78,8 @@ def model_files(translator: Translator) -> dict[str, bytes]:
         raise UserError("the live translator does not support rotary positions")
     if config.d_model % 4 or config.d_ff % 4:
         raise UserError(
-            f"the live translator needs multiples of 4; got d_model={config.d_model} and d_ff={config.d_ff}"
+            "the live translator needs a d_model and a d_ff that are multiples of 4; "
+            f"got d_model={config.d_model}, d_ff={config.d_ff}"
         )
     weights = safetensors.torch.save(quantize(dict(translator.model.named_parameters())))
     name = f"weights-{hashlib.sha256(weights).hexdigest()[:12]}.safetensors"  # no cache confuses it with older weights

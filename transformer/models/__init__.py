@@ -23,14 +23,15 @@ def list_models() -> list[str]:
 def find_model(name: str | Path) -> Path:
     """Return the folder of a pretrained model, or of a run.
 
-    The name of a pretrained model always means that model; write ``./pocket-small`` for a run folder of the same name.
+    A string that is the name of a pretrained model always means that model. For a run folder of the same name, pass a
+    `Path`, or write ``"./pocket-small"``.
 
     Raises:
         UserError: if there is neither a pretrained model of this name nor such a folder.
     """
     if not isinstance(name, str | Path):
         raise UserError(f"a model is a name or a folder; got {quote(name)}")
-    if str(name) in list_models():
+    if isinstance(name, str) and name in list_models():
         return MODELS_FOLDER / name
     if not os.path.isdir(name):  # false for a name that no file can have, too
         if name in RECIPES:

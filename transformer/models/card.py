@@ -29,8 +29,8 @@ LIMITATIONS = {
         "photographs. It translates everyday sentences of up to about fifteen words. Longer sentences, news, technical "
         "terms, idioms and many names are beyond it; its translation may then be fluent and wrong. English has one "
         "word for *du*, *ihr* and *Sie*: a translation into German picks one of them, and one into English loses the "
-        "difference. The model reproduces the biases of its training data, which was written by volunteers and by a "
-        "language model, and describes photographs."
+        "difference. The model reproduces the biases of its training data, which volunteers and a language model "
+        "wrote, much of it about photographs."
     ),
     "multi30k": (
         "The model was trained on captions of photographs only: short sentences in the present tense about people, "
@@ -74,7 +74,7 @@ def model_card(folder: Path, name: str) -> str:
         data["corpus"].partition("-")[0], "Expect poor translations of text that differs from the training data."
     )
     if other_data := _other_data(recipe):
-        limitations = f"This is what is known of models that were trained on `{data['corpus']}` alone: {limitations}"
+        limitations = f"The following describes models that were trained on `{data['corpus']}` alone. {limitations}"
     sections = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "

@@ -1,4 +1,4 @@
-"""Export a run for others: its best weights in half precision, its scores, and a model card."""
+"""Export a run for others: its weights in half precision, its scores, and a model card."""
 
 import json
 import os

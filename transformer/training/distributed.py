@@ -118,7 +118,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise UserError(
-                f"another of the {world_size} processes has died ({message.splitlines()[0][:100]}); "
+                f"another process has died ({message.splitlines()[0][:100]}); "
                 "run the same command again to resume from the last checkpoint"
             ) from error
         raise

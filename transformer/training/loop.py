@@ -67,7 +67,7 @@ def train(
         config: the hyperparameters.
         device: where to train, and in which precision.
         recipe: the settings to write to the folder, or to compare with those in it; None: those of model and training.
-        on_validation: called with the metrics of each validation; nothing is shown on stderr then.
+        on_validation: called with the metrics of each validation; then no progress is shown.
         compiled: use torch.compile: slow for a minute or two, and then faster.
         force: resume even if the settings have changed.
         tensorboard: also write the metrics for TensorBoard, into the folder ``tensorboard``.
@@ -113,8 +113,8 @@ def train(
                 else:
                     display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
                     in_use = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
-                    budget = estimate_memory(model_config, in_use, device, world_size=context.world_size)
-                    display.message(f"memory per device: about {budget}")
+                    estimate = estimate_memory(model_config, in_use, device, world_size=context.world_size)
+                    display.message(f"memory per device: about {estimate}")
                 _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
         raise UserError(
@@ -207,7 +207,8 @@ def _write_tokenizer(run: Path, model: bytes) -> None:
     path = run / "tokenizer.model"
     if path.exists() and read_bytes(path, f"the tokenizer {path}") != model:
         raise UserError(
-            f"{run} was started with another vocabulary: its text has changed. Choose another folder with --run"
+            f"{run} was started with another vocabulary: the training text, its preparation or the version of "
+            "SentencePiece has changed. Choose another folder with --run"
         )
     write_atomically(path, model)
 

@@ -14,7 +14,7 @@ from transformer.errors import UserError
 from transformer.loss import CHUNK_ROWS, CHUNKS
 
 TYPICAL_LENGTH = 30
-"""Positions of a sentence, on either side, that `full_batch` assumes; WMT14's have about as many."""
+"""Tokens of a sentence, on either side, that `full_batch` assumes: about the mean of WMT14."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +158,18 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
         UserError: if it doesn't fit; the message gives the needed and the available memory, and a setting that helps.
     """
     available, is_gpu = available_bytes(device), device.type == "cuda"
-    budgets = {}
+    estimates = {}
     for doublings in range(8):
         steps = training.gradient_accumulation_steps * 2**doublings
         smaller = replace(training, gradient_accumulation_steps=steps)
-        budgets[steps] = estimate_memory(model, smaller, device, world_size=world_size)
-    needed = budgets[training.gradient_accumulation_steps]
-    fitting = [steps for steps, budget in budgets.items() if budget.total <= available]
+        estimates[steps] = estimate_memory(model, smaller, device, world_size=world_size)
+    needed = estimates[training.gradient_accumulation_steps]
+    fitting = [steps for steps, estimate in estimates.items() if estimate.total <= available]
     if needed.total <= available or fitting and is_gpu:
         return
     advice = "choose a smaller model"
     if fitting:
-        advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {budgets[fitting[0]]}"
+        advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {estimates[fitting[0]]}"
     raise UserError(
         f"this model has {model.n_parameters:,} parameters and needs about {needed} to train; "
         f"this {'GPU' if is_gpu else 'machine'} has {readable_bytes(available)} free: {advice}"

@@ -100,7 +100,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 def build_optimizers(model: Transformer, name: OptimizerName, device: Device) -> dict[str, torch.optim.Optimizer]:
-    """Return the optimisers that together update each parameter of a model, by their names; the caller sets their rate.
+    """Return the optimisers that together update each parameter of a model, by name; the caller sets the learning rate.
 
     Muon gets the weight matrices of the encoder and decoder layers. Embeddings, whose rows are looked up, are
     not linear maps between activations; they stay with Adam, and so do the output layer, biases and norms.

@@ -32,7 +32,13 @@ METRICS_KEYS = ("step", "minutes", "target_tokens", "train_loss", "learning_rate
 LOG_KEYS = ("step", "train_loss", "learning_rate", "tokens_per_second", "minutes")
 SESSION_KEYS = ("step", "date", "command", "commit", "machine", "device", "threads", "versions")
 
-NOT_COMPARED = {"description", "text_sha256", "training.log_every", "training.checkpoint_each_epoch"}
+NOT_COMPARED = {
+    "description",
+    "text_sha256",
+    "training.log_every",
+    "training.checkpoint_each_epoch",
+    "training.keep_checkpoints",
+}
 """Settings that don't affect what is learned; the description, which only old runs have; and the hash of the text,
 which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
@@ -116,8 +122,10 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
 
 def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
     """Return whether a run with these metrics has taken all steps, or its patience has run out."""
-    if not metrics or metrics[-1]["step"] >= config.steps:
-        return bool(metrics)
+    if not metrics:
+        return False
+    if metrics[-1]["step"] >= config.steps:
+        return True
     since_best, best = 0, math.inf
     for loss in (row["valid_loss"] for row in metrics):
         since_best += 1

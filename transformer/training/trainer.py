@@ -24,7 +24,7 @@ from transformer.checkpoint import (
     step_name,
     stopped_checkpoints,
 )
-from transformer.config import ModelConfig, TrainingConfig
+from transformer.config import DROPOUTS, ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches, Indices, collate, token_batches
 from transformer.data.prefetch import Prefetcher
 from transformer.data.prepare import PreparedData
@@ -33,7 +33,7 @@ from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.files import InvalidFileError
-from transformer.layers import CheckpointedLayer
+from transformer.layers import ActivationCheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
@@ -46,9 +46,9 @@ from transformer.training.totals import DeviceTotals
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
-"""Training stops after this many steps in a row without a finite gradient; fp16 skips a few until its scale fits.
-
-They are counted on the device, and the count is read for a row of the log or a checkpoint."""
+"""Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
+until the loss scale is low enough. They are counted on the device, and the count is read for a row of the log, a
+validation or a checkpoint."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Progress:
     gradient_accumulation_steps: int = 1
     """Batches that each process uses in a step; all of them together have up to ``batch_tokens`` target tokens."""
     epoch: int = 0
-    epoch_batches: int = 0
+    batch_index: int = 0
     """Batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
     loss_sum: float = 0.0
     """Loss since the last validation, summed over this process's target tokens (in a checkpoint: all processes')."""
@@ -84,7 +84,8 @@ OLD_PROGRESS = {
     "accumulate": "gradient_accumulation_steps",
     "without_gain": "validations_since_best",
     "skipped": "skipped_steps",
-    "epoch_step": "epoch_batches",
+    "epoch_step": "batch_index",  # in the first edition
+    "epoch_batches": "batch_index",
 }
 """Fields of `Progress` that had another name in the checkpoints of earlier versions."""
 
@@ -111,12 +112,12 @@ class Trainer:
                 self.model.load_state_dict(initial_model.state_dict())
             except RuntimeError as error:
                 raise UserError(
-                    f"the initial model has another architecture than the settings: {initial_model.config}, "
-                    f"not {model_config}"
+                    "the initial model and the settings have different architectures: "
+                    f"{initial_model.config} and {model_config}"
                 ) from error
         self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
-            cast(CheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
+            cast(ActivationCheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
         torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizers = build_optimizers(self.model, config.optimizer, device)
@@ -132,20 +133,20 @@ class Trainer:
         self.compiled = compiled
 
     @cached_property
-    def loss(self) -> nn.Module:
+    def training_module(self) -> nn.Module:
         """`model_with_loss` as the steps use it, compiled and distributed if configured; the first step creates it."""
-        loss, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
+        module, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
-            compile_or_explain(loss, lambda: float(self._dry_run(loss, batch)), self.context)
+            compile_or_explain(module, lambda: float(self._dry_run(module, batch)), self.context)
         if self.context.world_size > 1:
-            loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
-            loss.broadcast_buffers = False  # they are constant tables, equal in all processes
+            module = DistributedDataParallel(module, gradient_as_bucket_view=True)
+            module.broadcast_buffers = False  # they are constant tables, equal in all processes
             # After its first backward pass it rearranges its buckets, and with them the order in which it adds up
             # gradients. A run that is resumed has to add them up in the same order as one that was never interrupted.
-            self._dry_run(loss, batch)
-        return loss
+            self._dry_run(module, batch)
+        return module
 
-    def _dry_run(self, loss: nn.Module, batch: Batch) -> Tensor:
+    def _dry_run(self, module: nn.Module, batch: Batch) -> Tensor:
         """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers.
 
         Returns:
@@ -155,7 +156,7 @@ class Trainer:
         try:
             with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
                 with self.device.autocast():
-                    result = loss(batch.source, batch.decoder_input, batch.labels)
+                    result = module(batch.source, batch.decoder_input, batch.labels)
                 result.backward()
             return nn.utils.get_total_norm(p.grad for p in self.model.parameters() if p.grad is not None)
         finally:
@@ -173,7 +174,7 @@ class Trainer:
             world_size,
             gradient_accumulation_steps,
             self.progress.epoch,
-            self.progress.epoch_batches,
+            self.progress.batch_index,
             pairs,
         )
 
@@ -203,11 +204,11 @@ class Trainer:
         before = progress.world_size * progress.gradient_accumulation_steps
         after = context.world_size * gradient_accumulation_steps
         if before == after:
-            progress.epoch_batches = progress.epoch_batches * progress.world_size // context.world_size
-        elif progress.epoch_batches:
+            progress.batch_index = progress.batch_index * progress.world_size // context.world_size
+        elif progress.batch_index:
             plan = self._make_batches(0, 1, before, pairs).plan
-            unused = plan[progress.epoch_batches * progress.world_size :]
-            progress.epoch_batches = 0
+            unused = plan[progress.batch_index * progress.world_size :]
+            progress.batch_index = 0
             if unused:
                 pairs = np.sort(np.concatenate(unused))
             else:  # the epoch was just over
@@ -245,7 +246,8 @@ class Trainer:
             self._change_batches(batches, self.batches.pairs)
             if self.context.is_main:
                 print(
-                    f"the batches don't fit into memory: splitting each step into {batches} smaller ones",
+                    "the batch of a step doesn't fit into memory: each process now splits its share into "
+                    f"{batches} batches",
                     file=sys.stderr,
                 )
 
@@ -284,7 +286,7 @@ class Trainer:
                     progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
                 )
         batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
-        progress.epoch, progress.epoch_batches = self.batches.epoch, self.batches.batch_index
+        progress.epoch, progress.batch_index = self.batches.epoch, self.batches.batch_index
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
@@ -308,7 +310,7 @@ class Trainer:
             batch = batch.to(self.device.torch_device)
             with self._gradient_sync(is_last):
                 with self.device.autocast():
-                    loss = self.loss(batch.source, batch.decoder_input, batch.labels)
+                    loss = self.training_module(batch.source, batch.decoder_input, batch.labels)
                 # DistributedDataParallel averages the gradients over the processes; world_size turns that into a sum.
                 self.scaler.scale(loss * (self.context.world_size / n_tokens)).backward()
             total += loss.detach()
@@ -316,7 +318,7 @@ class Trainer:
 
     def _gradient_sync(self, is_last: bool) -> Any:
         """Return a context in which processes exchange gradients only after the last batch of a step."""
-        return nullcontext() if is_last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
+        return nullcontext() if is_last or self.context.world_size == 1 else self.training_module.no_sync()  # type: ignore[operator]
 
     def _average(self) -> None:
         """Add the weights to their mean over the last ``average_steps`` steps; at the end, the model gets this mean."""
@@ -376,7 +378,7 @@ class Trainer:
             "step": progress.step,
             "minutes": round(progress.seconds / 60, 3),
             "target_tokens": progress.target_tokens,
-            "train_loss": loss_sum / max(1, progress.loss_tokens),
+            "train_loss": loss_sum / progress.loss_tokens if progress.loss_tokens else math.nan,
             "learning_rate": self.optimizers["adam"].param_groups[0]["lr"],
             **results,
         }
@@ -436,7 +438,7 @@ class Trainer:
         model, metadata = load_checkpoint(run, name)
         state = read_tensors(run, name, "state")
         saved, current = asdict(model.config), asdict(self.model.config)
-        changes = list(differences(saved, current | {key: saved[key] for key in ("dropout", "attention")}, "model"))
+        changes = list(differences(saved, current | {key: saved[key] for key in (*DROPOUTS, "attention")}, "model"))
         if changes:
             raise UserError(f"the checkpoint {run / name} is of another model: {'; '.join(changes)}")
         self.model.load_state_dict(model.state_dict())

@@ -99,10 +99,10 @@ def test_a_model_with_a_wrong_direction_is_refused(
 
 
 def test_errors(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="at least one sentence"):
+    with pytest.raises(UserError, match="at least one example sentence"):
         translator_page(translator, "pocket", [])
     with pytest.raises(UserError, match="the sentence is empty"):
         translator_page(translator, "pocket", ["  "])
     monkeypatch.setattr(page, "MAX_MEGABYTES", 1)
-    with pytest.raises(UserError, match="the model has 2 MB; a browser can load at most 1 MB"):
+    with pytest.raises(UserError, match="the model is 2 MB; a browser can load at most 1 MB from within a page"):
         translator_page(translator, "pocket", [SENTENCE])

@@ -45,8 +45,8 @@ def test_the_files_are_the_quantised_model(tokenizer: Tokenizer) -> None:
     ("change", "message"),
     [
         ({"positions": "rotary"}, "does not support rotary positions"),
-        ({"d_ff": 30}, "needs multiples of 4; got d_model=32 and d_ff=30"),
-        ({"d_model": 30}, "needs multiples of 4; got d_model=30 and d_ff=64"),
+        ({"d_ff": 30}, "multiples of 4; got d_model=32, d_ff=30"),
+        ({"d_model": 30}, "multiples of 4; got d_model=30, d_ff=64"),
     ],
 )
 def test_an_unsupported_model_is_refused(tokenizer: Tokenizer, change: dict[str, int], message: str) -> None:

@@ -89,7 +89,7 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
             if started.poll() is None:
                 os.killpg(started.pid, signal.SIGKILL)
     assert started.returncode != 0
-    assert "another of the 2 processes has died" in errors and "resume from the last checkpoint" in errors
+    assert "another process has died" in errors and "resume from the last checkpoint" in errors
     assert step_checkpoints(run)
 
 
@@ -131,7 +131,7 @@ def test_one_that_torchrun_stops_because_another_has_died_still_says_so(one_of_t
     """SIGTERM may come while the process is already ending by itself."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        with pytest.raises(UserError, match="another of the 2 processes"), init_distributed(choose_device("cpu")):
+        with pytest.raises(UserError, match="another process has died"), init_distributed(choose_device("cpu")):
             raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
         os.kill(os.getpid(), signal.SIGTERM)
     finally:

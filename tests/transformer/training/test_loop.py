@@ -232,7 +232,7 @@ def test_batches_are_split_until_they_fit_into_memory(
     cramped.fit_batch_to_memory()
     assert cramped.progress.gradient_accumulation_steps == 4
     assert max(full.tried) > 400 > full.tried[-1]
-    assert "splitting each step into 4 smaller ones" in capsys.readouterr().err
+    assert "each process now splits its share into 4 batches" in capsys.readouterr().err
     full.tried.clear()
     tokens = []
     for _ in range(4):
@@ -283,7 +283,7 @@ def test_whether_a_batch_fits_is_tried_with_all_that_a_step_holds(
 def test_an_initial_model_of_another_architecture_is_refused(data: PreparedData) -> None:
     other = Transformer(replace(SHAPE, n_layers=2))
     with pytest.raises(
-        UserError, match=r"another architecture than the settings: ModelConfig\(.*n_layers=2.*n_layers=1"
+        UserError, match=r"have different architectures: ModelConfig\(.*n_layers=2.*n_layers=1"
     ):
         Trainer(SHAPE, TrainingConfig(), data, choose_device("cpu"), DistributedContext(), initial_model=other)
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from transformer import checkpoint
-from transformer.checkpoint import load_checkpoint, step_checkpoints, stopped_checkpoints
+from transformer.checkpoint import average_checkpoints, load_checkpoint, step_checkpoints, stopped_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import DataConfig, PreparedData, prepare
@@ -158,7 +158,7 @@ def test_interrupted_after_the_end_of_an_epoch(
     """The data has fewer batches than the run has steps, so that the position in the data is an epoch and a step."""
     train_until(11, tmp_path / "run", data, monkeypatch)
     progress = read_json(tmp_path / "run" / f"{step_checkpoints(tmp_path / 'run')[-1]}.json")["progress"]
-    assert progress["epoch"] >= 1 and progress["epoch_batches"] >= 1
+    assert progress["epoch"] >= 1 and progress["batch_index"] >= 1
     run_training(tmp_path / "run", data)
     assert result(tmp_path / "run") == uninterrupted
 
@@ -389,6 +389,7 @@ def test_changed_settings_are_named_and_need_force(tmp_path: Path, data: Prepare
         UserError, match=r"\(training.label_smoothing: 0.1, now 0.2; training.steps: 12, now 14\): .*--force"
     ):
         run_training(run, data, steps=14, label_smoothing=0.2)
+    run_training(run, data, keep_checkpoints=5)  # no need for --force
     run_training(run, data, steps=14, label_smoothing=0.2, force=True)
     assert step_checkpoints(run)[-1] == "step-0000014"
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
@@ -398,10 +399,11 @@ def test_a_run_resumes_with_another_dropout(tmp_path: Path, data: PreparedData) 
     run = tmp_path / "run"
     run_training(run, data)
     config = TrainingConfig(**{**SETTINGS, "steps": 14})  # type: ignore[arg-type]
-    other = replace(SHAPE, dropout=0.3, attention="explicit")
+    other = replace(SHAPE, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1, attention="explicit")
     train(run, data, other, config, choose_device("cpu"), on_validation=lambda _: None, force=True)
     model, _ = load_checkpoint(run, step_checkpoints(run)[-1])
     assert step_checkpoints(run)[-1] == "step-0000014" and model.config == other
+    average_checkpoints(run, step_checkpoints(run)[-2:])  # they have different dropout, but the same architecture
 
 
 def test_a_run_that_resumes_with_fewer_accumulation_steps_says_that_it_keeps_them(
@@ -423,8 +425,8 @@ def test_a_run_resumes_with_more_accumulation_steps(tmp_path: Path, data: Prepar
     run_training(run, data, steps=6, batch_tokens=50, gradient_accumulation_steps=2, force=True)
     after = read_json(run / "step-0000006.json")["progress"]
     assert (before["gradient_accumulation_steps"], after["gradient_accumulation_steps"]) == (1, 2)
-    assert (before["epoch"], before["epoch_batches"]) == (0, 4)
-    assert (after["epoch"], after["epoch_batches"]) == (
+    assert (before["epoch"], before["batch_index"]) == (0, 4)
+    assert (after["epoch"], after["batch_index"]) == (
         0,
         2 * 2,
     )  # two steps of two batches, made of the remaining pairs
@@ -439,13 +441,14 @@ def test_a_run_resumes_with_activation_checkpointing(
     assert result(tmp_path / "run") == uninterrupted
 
 
-def test_a_checkpoint_of_the_first_edition_is_resumed(
-    tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("batch_index", [name for name, new in OLD_PROGRESS.items() if new == "batch_index"])
+def test_a_checkpoint_of_an_earlier_version_is_resumed(
+    batch_index: str, tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its fields had other names, and it had no number of processes."""
     run = tmp_path / "run"
     train_until(7, run, data, monkeypatch)
-    old_names = {new: old for old, new in OLD_PROGRESS.items()}
+    old_names = {new: old for old, new in OLD_PROGRESS.items()} | {"batch_index": batch_index}
     for name in step_checkpoints(run):
         metadata = read_json(run / f"{name}.json")
         new_fields = ("world_size", "log_loss_sum", "log_loss_tokens")
@@ -468,7 +471,7 @@ def test_a_checkpoint_at_the_end_of_each_epoch(tmp_path: Path, data: PreparedDat
         assert progress["epoch"] == number
         sources, targets = data.tokens("train")
         plan = Batches(sources, targets, SETTINGS["batch_tokens"], 1, epoch=number).plan
-        assert progress["epoch_batches"] == len(plan)
+        assert progress["batch_index"] == len(plan)
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: PreparedData) -> None:

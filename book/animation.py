@@ -1,8 +1,8 @@
-"""Make the moving picture of the live translator that the README shows: ``python -m book.moving_picture``.
+"""Make the animation of the live translator that the README shows: ``python -m book.animation``.
 
 A browser types a sentence, word by word, into the built book, switches an attention head off, and switches it on again.
-The picture lasts about as long as it takes to read; the frames are taken when a translation is ready, so that it looks
-the same whatever the speed of the machine.
+The animation lasts about as long as it takes to read. The frames are taken when a translation is ready, so that it
+looks the same whatever the speed of the machine.
 """
 
 import io
