@@ -282,9 +282,7 @@ def test_whether_a_batch_fits_is_tried_with_all_that_a_step_holds(
 
 def test_an_initial_model_of_another_architecture_is_refused(data: PreparedData) -> None:
     other = Transformer(replace(SHAPE, n_layers=2))
-    with pytest.raises(
-        UserError, match=r"have different architectures: ModelConfig\(.*n_layers=2.*n_layers=1"
-    ):
+    with pytest.raises(UserError, match=r"have different architectures: ModelConfig\(.*n_layers=2.*n_layers=1"):
         Trainer(SHAPE, TrainingConfig(), data, choose_device("cpu"), DistributedContext(), initial_model=other)
 
 
