@@ -79,12 +79,13 @@ def versions(*packages: str) -> str:
 
 
 def processor() -> str:
-    """Return the name of the CPU, as far as the system reports it."""
+    """Return the name of the CPU, as far as the system reports it, and the vector instructions that PyTorch uses."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        name = platform.processor() or platform.machine()
+    return f"{name} with {torch.backends.cpu.get_cpu_capability()}"
 
 
 def gpu() -> str:
