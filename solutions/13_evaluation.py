@@ -156,7 +156,7 @@ check("clipped_matches", clipped_matches)
 # Precision doesn't notice if words are missing. So BLEU penalises hypotheses with fewer words than the reference. With $c$ words in the
 # hypothesis (the *candidate*) and $r$ in the reference:
 #
-# $$\mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{else } 1$$
+# $$\mathrm{BP} = \begin{cases} e^{\,1 - r/c} & \text{if } c < r \\ 1 & \text{otherwise} \end{cases}$$
 #
 # An empty hypothesis gets 0.
 #

@@ -75,7 +75,7 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 #   output belong to the target tokens, but keys and values are computed from the **encoder's** output.
 # - The feed-forward network has one matrix of $d \times f$ and one of $f \times d$.
 # - The output layer computes `vocab_size` logits at each position of the decoder. Looking up an embedding costs nothing.
-# - Attention itself has no weights. Comparing a query with $n$ keys and averaging $n$ values is as much work as $2 \cdot n \cdot d$
+# - Attention itself has no weights. Comparing a query with $k$ keys and averaging $k$ values is as much work as $2 \cdot k \cdot d$
 #   weights. The decoder's mask saves nothing here: all scores are computed, and then half of them are hidden.
 #
 # Leave out biases and layer normalisation. The check compares with the operations that the package counts in a running model.
@@ -121,10 +121,12 @@ check("training_flop", training_flop)
 #
 # ★☆☆ · 10 minutes
 #
+# How long a run takes depends on how much of the GPUs' peak it reaches, the utilisation:
+#
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
 # The peak in a data sheet is in TFLOP/s, and one TFLOP is $10^{12}$ FLOP. Energy is power times time, for all GPUs together and times
-# `OVERHEAD`, because the rest of the machine and its cooling need power, too. You rent all GPUs for the whole time, and the rent
+# `OVERHEAD` (1.5, already defined), because the rest of the machine and its cooling need power, too. You rent all GPUs for the whole time, and the rent
 # includes the electricity.
 #
 # <details><summary>Hint</summary>

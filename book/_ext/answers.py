@@ -24,7 +24,7 @@ def folded_answers(source: Path) -> str:
             heading = match[1]
         if key := answer_key(cell):
             code = MARKS.sub("", cell["source"]).strip()
-            text += f":::{{dropdown}} {heading}: `{key}`\n```python\n{code}\n```\n:::\n\n"
+            text += f":::{{dropdown}} {heading} · `{key}`\n```python\n{code}\n```\n:::\n\n"
     return text
 
 

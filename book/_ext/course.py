@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,6 +71,18 @@ def label_folds(app: Sphinx, doctree: nodes.document) -> None:
         cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
 
 
+def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
+    """Keep the punctuation after a formula in its line: browsers would break the line between the two."""
+    for math in list(doctree.findall(nodes.math)):
+        following = math.next_node(descend=False, siblings=True)
+        if isinstance(following, nodes.Text) and (match := re.match(r"[.,;:?!)]+", following)):
+            paragraph = math.parent
+            paragraph.replace(following, nodes.Text(following[match.end() :]))
+            span = nodes.inline("", "", classes=["with-punctuation"])
+            paragraph.replace(math, span)
+            span += [math, nodes.Text(match[0])]
+
+
 class PictureDirective(SphinxDirective):
     """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: the figure that the function returns."""
 
@@ -88,6 +101,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("picture", PictureDirective)
     app.connect("doctree-resolved", link_within_the_book)
     app.connect("doctree-read", label_folds)
+    app.connect("doctree-read", keep_punctuation)
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons

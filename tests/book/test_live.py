@@ -1,5 +1,6 @@
 """The live translator on its page gives PyTorch's translations, for any input, with and without some heads."""
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -49,6 +50,7 @@ def n_best(tab):
     return [(row[1], row[3]) for row in cells]
 
 
+@cache
 def expected(sentence, alpha=0.6, beam=4, model=MODEL):
     """Return PyTorch's translations and scores."""
     (best,) = quantized(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
@@ -323,12 +325,12 @@ def test_what_the_page_says_of_its_examples():
     assert expected(second)[0][0] == "Mama sagt, das Abendessen sei in zwanzig Minuten fertig."
     assert expected(second, alpha=2)[0][0] == "Mama sagt, dass das Abendessen in zwanzig Minuten fertig sein wird."
     translator = quantized(load_model(MODEL, "cpu"))
-    unchanged = {first: 0, last: 0}
+    unchanged, sentences = {first: 0, last: 0}, [first, last]
     for layer in ("encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"):
         for name, head in product(map(layer.format, range(3)), range(6)):
-            for sentence in unchanged:
-                with ablate_heads(translator.model, {name: [head]}):
-                    ((best,),) = translator.beam_search([sentence])
+            with ablate_heads(translator.model, {name: [head]}):
+                results = translator.beam_search(sentences)
+            for sentence, (best,) in zip(sentences, results, strict=True):
                 unchanged[sentence] += best.text == expected(sentence)[0][0]
                 if (sentence, name, head) == (first, "decoder.2.cross_attention", 2):
                     assert best.text == "Wie komme ich vom Museum aus ins Museum?"

@@ -20,7 +20,7 @@ def test_the_page_has_every_notebook_in_order() -> None:
 def test_every_solution_is_in_a_dropdown_and_is_code_only(source: Path) -> None:
     text = folded_answers(source)
     keys = [key for cell in read_solution(source)["cells"] if (key := answer_key(cell))]
-    assert re.findall(r"^:::\{dropdown\} \d · .+: `(\w+)`$", text, re.MULTILINE) == keys
+    assert re.findall(r"^:::\{dropdown\} \d · .+ · `(\w+)`$", text, re.MULTILINE) == keys
     assert "SOLUTION" not in text and "# answer:" not in text
     for code in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         compile(code, source.stem, "exec")
