@@ -2,8 +2,8 @@
 
 The benchmarks have the sizes of ``transformer bench beam``: 64 sentences with 4 beams each. In each, the first
 implementation is what the package does. Packed and quantised weights need functions of PyTorch that are not public;
-they are here to be measured, and nothing else uses them. The result is written to ``book/results/decoding-trials.json``
-and shown on the results page.
+they are here to be measured, and nothing else uses them. The result is written to ``book/results``, into a file for
+each kind of CPU (see `result_path`), and the results page shows them side by side.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from transformer.device import choose_device
 from transformer.files import write_atomically
 from transformer.provenance import provenance
 
-RESULT = Path(__file__).parent / "results" / "decoding-trials.json"
+RESULTS = Path(__file__).parent / "results"
 SENTENCES, BEAMS, HEADS, D_HEAD, KEYS = 64, 4, 8, 32, 80
 TOKENS = SENTENCES * BEAMS
 LAYERS = {"feed-forward": (256, 1024), "projection": (256, 10_000)}
@@ -198,6 +198,11 @@ def _search(options: BenchmarkOptions, settings: dict[str, Any] | None) -> Workl
     return lambda number: len(beam_search(model, source, BEAMS, max_new_tokens=options.size(40, 8)))
 
 
+def result_path() -> Path:
+    """Return the path of the result file for this CPU, named after the vector instructions that PyTorch uses on it."""
+    return RESULTS / f"decoding-trials-{torch.backends.cpu.get_cpu_capability().lower()}.json"
+
+
 def measure(options: BenchmarkOptions, rounds: int) -> list[dict[str, object]]:
     """Run all benchmarks, print a table for each, and return them in the form of ``transformer bench``."""
     records: list[dict[str, object]] = []
@@ -220,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
     result = {**provenance(options.device), **method, "benchmarks": measure(options, rounds)}
-    write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
+    write_atomically(result_path(), (json.dumps(result, indent=1) + "\n").encode())
     return 0
 
 

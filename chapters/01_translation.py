@@ -96,8 +96,8 @@ Picture(
     ),
     caption=(
         "English words that one attention head attended to, for each German word. "
-        "Thicker lines mean more weight; “einem”, “roten” and “Hut” all lead to "
-        "“hat”."
+        "Thicker lines mean more weight. In blue, the words discussed below: "
+        "“einem”, “roten” and “Hut” all lead to “hat”."
     ),
 )
 
@@ -220,7 +220,8 @@ Picture(
     ),
     caption=(
         "Each token's id selects a row of the embedding table. The encoder layers "
-        "turn these embeddings into the memory, which has the same shape."
+        "turn these embeddings into the memory, which has the same shape. Brown "
+        "numbers are negative, teal ones positive."
     ),
 )
 
@@ -325,8 +326,8 @@ def next_token_probabilities(prefix):
 
 probabilities = next_token_probabilities([BOS])
 best = probabilities.topk(4)
-print(tokenizer.pieces(best.indices))
-print(best.values)
+for token, p in zip(tokenizer.pieces(best.indices), best.values, strict=True):
+    print(f"{token:8} {p:.2%}")
 
 # %% tags=["remove-cell"]
 assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwei"]
@@ -420,7 +421,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
 # numbers ([Training](11_training.ipynb) shows how).
 #
-# If we feed it the model's own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
+# If we feed the decoder its own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
 
 # %%
 output, steps = greedy_search([BOS])
@@ -581,10 +582,10 @@ Picture(
 )
 
 # %%
-for distance in (1, 5, 20):
-    i = distance - 1
-    print(f"{distance:2} tokens: GRU {by_gru[i]:.5f},", end=" ")
-    print(f"attention {by_attention[i]:.5f}")
+for i in (0, 4, 19):
+    print(
+        f"distance {i + 1:2}: GRU {by_gru[i]:.5f}, attention {by_attention[i]:.5f}"
+    )
 
 # %% tags=["remove-cell"]
 assert (
@@ -607,9 +608,9 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
-# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if each layer skips more positions than the one before (dilated convolutions) |
+# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$ or $\log_k n$ |
 #
-# (The $n/k$ is from the text of §4, and we left out the table's last row, self-attention that is restricted to a neighbourhood.)
+# (The path of convolutions is $\log_k n$ if they are *dilated*, that is, if each layer skips more positions than the one before. The $n/k$ is from the text of §4, and we left out the table's last row, self-attention that is restricted to a neighbourhood.)
 #
 # The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
 # one of the main problems of the field.

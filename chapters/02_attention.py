@@ -139,8 +139,8 @@ sour = torch.tensor([0.0, 1])
 # %% [markdown]
 # This time the answer is *sie*.
 #
-# The figure below shows the first lookup as a whole. Read it from top to bottom: scores, weights, weighted sum.
-# The colours mean the same throughout the course: **query blue, key orange, value green**.
+# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom.
+# In all drawings of attention in this course, the colours mean the same: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -302,7 +302,7 @@ scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
-labels = {"q·k": unscaled, "q·k / √d": scaled}
+labels = {"q·k": unscaled, "q·k / √$d_k$": scaled}
 Row(
     Picture(
         curves(
@@ -366,11 +366,11 @@ assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost no
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
-# $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
+# $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
 #
-# **Move the query, the keys and the values.** Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
+# **Move the query, the keys and the values.** Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
 # the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies inside the triangle.)
 #
 # <div class="widget" data-widget="attention">
@@ -501,7 +501,7 @@ torch.manual_seed(0)
 additive = [largest_weight(additive_scores(d_k)) for d_k in sizes]
 
 # %% tags=["hide-input"]
-labels = {"q·k": unscaled, "q·k / √d": scaled, "additive": additive}
+labels = {"q·k": unscaled, "q·k / √$d_k$": scaled, "additive": additive}
 Picture(
     curves(
         sizes,

@@ -192,7 +192,8 @@ weights
 
 # %%
 scores = torch.zeros(5, 5).masked_fill(triangle == 0, -math.inf)
-print(scores)
+for row in scores.tolist():
+    print(*(f"{score:4.0f}" for score in row))
 assert_close(scores.softmax(dim=-1), weights)
 
 # %% [markdown]
@@ -326,7 +327,7 @@ Picture(
 # F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)  # <pad>
 # ```
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. As long as a row has one cell left, it sums to one.
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to read why that key is hidden. As long as a row has one cell left, it sums to one.
 # With the causal mask, the first token can attend only to itself, so its weight is always 1.
 
 # %% tags=["hide-input"]
@@ -605,7 +606,7 @@ assert not without.isnan().any()
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask.
+# The causality test finds all three:
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -626,6 +627,9 @@ for bug in ("after the softmax", "inverted", "off by one"):
     found[bug] = outputs_that_change(function, sentence)
     wrong = int((found[bug] != causal).sum())
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
+
+# %% [markdown]
+# In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask.
 
 # %% tags=["hide-input"]
 Row(
@@ -664,8 +668,9 @@ q, k, v = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
 right_mask, wrong_mask = real[:, None, None, :], real[:, None, :]
 for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
     _, weights = attention(q, k, v, mask)  # (batch, heads, 3, 3)
-    first, second = weights[..., 2].amax(dim=-1)  # (heads,) each
-    print(f"{name} mask: sentence 1 {first}, sentence 2 {second}")
+    for row, largest in enumerate(weights[..., 2].amax(dim=-1), start=1):
+        print(f"{name} mask, sentence {row}:", end="   ")  # largest: (heads,)
+        print(f"head 1 {largest[0]:.2f}   head 2 {largest[1]:.2f}")
 
 # %% [markdown]
 # With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.

@@ -109,13 +109,15 @@ Picture(
         "most numbers."
     ),
     caption=(
-        "The encoder's vectors for “dog” in two sentences, as coloured strips. "
-        "With the model's positional encoding removed, they are identical."
+        "The first 40 of the 128 numbers of the encoder's vectors for “dog” in two "
+        "sentences, as coloured strips. With the model's positional encoding "
+        "removed, they are identical."
     ),
 )
 
 # %% tags=["remove-cell"]
 same, different = pairs.values()
+assert same.size(-1) == 128
 assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
@@ -230,7 +232,7 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
 # The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wave is twice as long as the one before. Here the factor is $10000^{2/d_\text{model}}$: 100 for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
 # $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$. (For $d_\text{model} = 512$, the last of the 256 pairs has 60,600; for 4, the last of the two has only 628.) So the 10,000 sets the longest wavelength, which should be much longer than any sequence. The paper doesn't explain the number.
 #
-# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** The first hand races around and leaves a dot at every position it has visited. **Then choose a pair** to see its sine and cosine as waves.
+# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around, and the last ones hardly move. **Then choose a pair** to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -417,12 +419,12 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
 #
-# | pair | wavelength | position 3 | position 5 | rotation |
+# | pair | rotation | wavelength | position 3 | position 5 |
 # |---|---|---|---|---|
-# | 0 | 6.3 | (0.14, -0.99) | (-0.96, 0.28) | 114.6° |
-# | 1 | 62.8 | (0.30, 0.96) | (0.48, 0.88) | 11.5° |
-# | 2 | 628.3 | (0.03, 1.00) | (0.05, 1.00) | 1.1° |
-# | 3 | 6,283.2 | (0.00, 1.00) | (0.00, 1.00) | 0.1° |
+# | 0 | 114.6° | 6.3 | (0.14, -0.99) | (-0.96, 0.28) |
+# | 1 | 11.5° | 62.8 | (0.30, 0.96) | (0.48, 0.88) |
+# | 2 | 1.1° | 628.3 | (0.03, 1.00) | (0.05, 1.00) |
+# | 3 | 0.1° | 6,283.2 | (0.00, 1.00) | (0.00, 1.00) |
 #
 # </div>
 #
@@ -443,7 +445,13 @@ _, weights = attention(query, key=p, value=p)  # (10, 10)
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
 Picture(
-    heat_map(weights, indices, indices),
+    heat_map(
+        weights,
+        indices,
+        indices,
+        row_title="query at position",
+        column_title="key at position",
+    ),
     alt=(
         "Attention weights of ten positions. From position 3 on, each row has its "
         "largest weight, more than 0.8, three positions to the left of the "
@@ -588,7 +596,10 @@ def predict(model, ids):
     return model.logits(model.encode(ids)[0])  # (batch, length, 11)
 
 
-# %%
+# %% [markdown]
+# The next cell, which is folded, trains a model for each question and each kind of position, and measures its accuracy at seven lengths.
+
+# %% tags=["hide-cell"]
 tiny_config = ModelConfig(
     vocab_size=11,
     d_model=32,
@@ -601,7 +612,6 @@ tiny_config = ModelConfig(
 )
 
 
-# %%
 def train(question, positions, steps=300):
     torch.manual_seed(0)
     model = Transformer(replace(tiny_config, positions=positions))
@@ -617,7 +627,6 @@ def train(question, positions, steps=300):
     return model.eval()
 
 
-# %%
 @torch.no_grad()
 def accuracy(model, question, length):
     ids, target = make_batch(question, length, sentences=100)

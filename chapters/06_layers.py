@@ -159,11 +159,11 @@ def variation(x):
 
 
 def print_row(name, vectors):
-    values = (f"{variation(vectors[depth]):7.1g}" for depth in range(4))
-    print(f"{name:24}", *values)
+    values = (f"{variation(vectors[depth]):6.1g}" for depth in range(4))
+    print(f"{name:15}", *values)
 
 
-print(f"{'layers':24}", *(f"{depth:7}" for depth in range(4)))
+print(f"{'layers':15}", *(f"{depth:6}" for depth in range(4)))
 print_row("attention only", attention_only)
 print_row("complete layers", complete_layers)
 
@@ -214,7 +214,16 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # %% [markdown]
 # ### Why it needs a non-linearity
 #
-# Without the ReLU, the two linear layers would collapse into one, because $(xW_1 + b_1)W_2 + b_2 = x(W_1W_2) + (b_1W_2 + b_2)$. With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 16 hidden units and
+# Without the ReLU, the two linear layers would collapse into one:
+#
+# $$
+# \begin{aligned}
+# &(xW_1 + b_1)\,W_2 + b_2 \\
+# &\qquad = x\,(W_1W_2) + (b_1W_2 + b_2)
+# \end{aligned}
+# $$
+#
+# With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 64 hidden units and
 # one output, trained to imitate a sine wave, once with and once without it:
 
 # %%
@@ -224,9 +233,9 @@ y = torch.sin(2 * x)
 
 def fit(activation):
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(1, 16), activation, nn.Linear(16, 1))
+    network = nn.Sequential(nn.Linear(1, 64), activation, nn.Linear(64, 1))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    for _ in range(500):
+    for _ in range(1000):
         loss = F.mse_loss(network(x), y)
         optimizer.zero_grad()
         loss.backward()
@@ -258,10 +267,10 @@ Picture(
 )
 
 # %% tags=["remove-cell"]
-assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
+assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 
 # %% [markdown]
-# Without the ReLU it can only draw a straight line. With it, each hidden unit contributes a bend where its ReLU switches on. A few bends are enough to follow the wave.
+# Without the ReLU it can only draw a straight line. With it, each hidden unit contributes a bend where its ReLU switches on or off, and together the bends follow the wave.
 
 # %% [markdown]
 # ### What the hidden units respond to
@@ -374,10 +383,10 @@ stacks = {
     part: stack(AttentionPlus, part)
     for part in ("residual", "feed-forward", "layer norm")
 }
-print(f"{'layers':24}", *(f"{depth:7}" for depth in range(4)))
+print(f"{'layers':15}", *(f"{depth:6}" for depth in range(4)))
 print_row("attention only", attention_only)
 for part, vectors in stacks.items():
-    print_row(f"attention + {part}", vectors)
+    print_row(f"+ {part}", vectors)
 
 # %% tags=["remove-cell"]
 assert variation(stacks["residual"][3]) > 0.3
@@ -600,7 +609,7 @@ Picture(
 #
 # After the last layer, the vector at *Hund* gives one logit for each token of the vocabulary, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
 #
-# In code, it is one line per sublayer. (`is_causal` applies the causal mask where no `target_mask` is given. Ignore `cache` and `KeyValue` for now: they save work when [decoding](12_decoding.ipynb), by keeping keys and values that were computed before.)
+# In code, it is one statement per sublayer. (`is_causal` applies the causal mask where no `target_mask` is given. Ignore `cache` and `KeyValue` for now: they save work when [decoding](12_decoding.ipynb), by keeping keys and values that were computed before.)
 
 # %%
 SourceCode(DecoderLayer.forward)
@@ -672,16 +681,16 @@ Captioned(
         description=(
             "A slider goes through 26 stages of a sentence in a trained encoder: "
             "the embedding, then in each of four layers norm, attention, sum, "
-            "norm, feed-forward, sum, and the final norm. Three bar charts show "
-            "the mean, the standard deviation and the direction of each word's "
-            "vector there. Means stay near zero, the standard deviation of the "
-            "sums grows, and the cosine with the embedding falls slowly."
+            "norm, feed-forward, sum, and the final norm. Two bar charts show the "
+            "standard deviation of each word's vector there and its cosine with "
+            "the embedding. The standard deviation of the sums grows, and the "
+            "cosine falls slowly."
         ),
+        initial=names.index("layer 1, feed-forward added"),
     ),
     (
-        "Mean, standard deviation and direction of each word's vector at one stage "
-        "of a trained encoder. Along the residual stream, the standard deviation "
-        "grows."
+        "Standard deviation and direction of each word's vector at one stage of a "
+        "trained encoder. Along the residual stream, the standard deviation grows."
     ),
 )
 
@@ -710,16 +719,16 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | cosine with the input (pre-norm) |
-# |---|---|---|---|---|---|
-# | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 | 0.72 |
-# | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 | 0.59 |
-# | 2, attention | 0.82 | 1.70 | 1.00 | 0.39 | 0.55 |
-# | 2, feed-forward | 0.91 | 1.63 | 1.00 | 0.34 | 0.57 |
-# | 3, attention | 1.00 | 1.69 | 1.00 | 0.35 | 0.56 |
-# | 3, feed-forward | 0.90 | 2.02 | 1.00 | 0.29 | 0.55 |
-# | 4, attention | 0.95 | 2.00 | 1.00 | 0.04 | 0.51 |
-# | 4, feed-forward | 0.91 | 1.97 | 1.00 | -0.08 | 0.49 |
+# | sublayer | mean square of its output | of the stream | cosine with the input | cosine with the input (pre-norm) |
+# |---|---|---|---|---|
+# | 1, attention | 1.20 | 1.00 | 0.72 | 0.72 |
+# | 1, feed-forward | 1.02 | 1.00 | 0.50 | 0.59 |
+# | 2, attention | 0.82 | 1.00 | 0.39 | 0.55 |
+# | 2, feed-forward | 0.91 | 1.00 | 0.34 | 0.57 |
+# | 3, attention | 1.00 | 1.00 | 0.35 | 0.56 |
+# | 3, feed-forward | 0.90 | 1.00 | 0.29 | 0.55 |
+# | 4, attention | 0.95 | 1.00 | 0.04 | 0.51 |
+# | 4, feed-forward | 0.91 | 1.00 | -0.08 | 0.49 |
 #
 # </div>
 #
@@ -850,7 +859,7 @@ assert max(final["pre", name, 0.01] for name in warmups) < 1
 #
 # ### What went wrong in the failed run?
 #
-# The next plot shows, for the learning rate 0.01, `variation` of the last layer's output at every step: how different are the vectors of the six positions?
+# The next plot shows, for the learning rate 0.01, `variation` of the last layer's output in the first 80 of the 160 steps: how different are the vectors of the six positions?
 
 # %% tags=["hide-input"]
 shown = {
@@ -877,8 +886,9 @@ Picture(
         "pre-norm without fall to about a hundredth and recover by step 40."
     ),
     caption=(
-        "How different the vectors of the positions are during training. With "
-        "post-norm and no warm-up they collapse into one; the other runs recover."
+        "How different the vectors of the positions are in the first half of "
+        "training. With post-norm and no warm-up they collapse into one; the other "
+        "runs recover."
     ),
 )
 

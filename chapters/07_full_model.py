@@ -85,18 +85,19 @@ Picture(
     ),
     caption=(
         "The base model's weights, coloured by their role. The shared embedding "
-        "takes up as much space as all six encoder layers."
+        "takes up as much space as all six encoder layers; the strip below its block is "
+        "the last quarter of a square."
     ),
 )
 
 # %% [markdown]
-# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on the chapters from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
+# By the end you will be able to assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** It builds on the chapters from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 #
 # ## From layers to a model
 #
 # The layers of the last chapter take vectors and return vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at its two ends.
 #
-# The figure shows all of it. Read it from the bottom to the top, and look for the **three pink boxes**. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores.
+# The figure shows all of it. Read it from the bottom to the top, and look for the **three shaded boxes**. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores.
 
 # %% tags=["hide-input"]
 Picture(
@@ -112,7 +113,7 @@ Picture(
     ),
     caption=(
         "The full model: token ids enter at the bottom, the encoder's memory feeds "
-        "the decoder, and the shared matrix E (pink) appears three times."
+        "the decoder, and the shared matrix E (shaded) appears three times."
     ),
 )
 
@@ -364,15 +365,24 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 #
 # The same argument applies to every linear layer. Initial weights are random, with mean 0, and independent of the inputs. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have variance $n\sigma^2$. Stack twelve such layers with $n = 512$ and $\sigma = 0.02$: each multiplies the variance by $512 \cdot 0.02^2 \approx 0.205$, and after twelve, $0.205^{12} \approx 5 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ keeps it.
 #
-# A ReLU after the layer sets about half of the values to zero, and so halves the mean square. **He initialisation**, also called Kaiming initialisation ([He et al., 2015](https://arxiv.org/abs/1502.01852)), makes up for it with $\sigma^2 = 2/n$. In a Transformer a factor of 2 matters less, because the residual stream goes around the ReLU and the norms rescale it.
+# The usual rules start from here:
 #
-# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default, with a uniform distribution of this variance. The alternative is a normal distribution with $\sigma = 0.02$ for every linear layer of the encoder and the decoder, as in BERT. GPT-2 also takes the depth into account: it scales the initial weights of the layers that write to the residual stream by $1/\sqrt{N}$, where $N$ is the number of residual layers.
+# | rule | variance of the weights | reason |
+# |---|---|---|
+# | **He**, or Kaiming ([He et al., 2015](https://arxiv.org/abs/1502.01852)) | $2/n$ | a ReLU sets about half of the values to zero, which halves the mean square, and the 2 makes up for it |
+# | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | on the way back, gradients are sums over the layer's *outputs*, so the average of both numbers replaces $n$ |
+# | BERT | $0.02^2$ | the same for every layer, whatever its size |
+# | GPT-2 | $0.02^2$; divided by the number of residual layers in those that write to the residual stream | many layers add to one stream, so each should add less |
+#
+# In a Transformer, the 2 of He's rule matters less, because the residual stream goes around the ReLU and the norms rescale it. The paper doesn't say how its weights were initialised. The package uses Xavier by default, with a uniform distribution of this variance. The alternative is a normal distribution with $\sigma = 0.02$ for every linear layer of the encoder and the decoder, as in BERT.
 #
 # <details><summary>How stacked matrices change Xavier's rule</summary>
 #
 # The package stacks $W^Q$, $W^K$ and $W^V$ into one layer with $n_\text{out} = 3\,d_\text{model}$. So with Xavier, these three get half the variance that they would get as separate layers.
 #
 # </details>
+#
+# In the package:
 
 # %%
 SourceCode(Transformer.reset_parameters)
@@ -414,7 +424,14 @@ for name in ("Xavier", "σ = 0.02"):
     )
     maps.append(
         Picture(
-            heat_map(shown, positions, positions, title=name),
+            heat_map(
+                shown,
+                positions,
+                positions,
+                title=name,
+                row_title="token just read",
+                column_title="predicted token",
+            ),
             alt=f"Predicted probabilities of five tokens at five positions, {name}: {what}.",
         )
     )
@@ -427,7 +444,7 @@ Row(
 )
 
 # %% [markdown]
-# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$.
+# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 \approx 6.9$.
 
 
 # %%
@@ -449,13 +466,14 @@ def measure(model):
 
 # %%
 losses, added, by_cross = {}, {}, {}
+print("            loss   cross-attention adds")
 for name, model in models.items():
     losses[name], added[name], by_cross[name] = measure(model)
     rms = math.sqrt(sum(by_cross[name]) / 6)  # of the six decoder layers
-    print(f"{name:9}  loss {losses[name]:5.2f}   cross-attention adds {rms:7.4f}")
+    print(f"{name:10} {losses[name]:5.2f}   {rms:.2g}")
 
 # %% [markdown]
-# The last column is the root mean square of what cross-attention adds to the residual stream. Two plots show what is going on in each layer. The left one has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The right one has the size of the layer's **gradient**. In the left plot, look for the line closest to 1; in the right plot, for the line that stays level through both stacks:
+# The last column is the root mean square of what cross-attention adds to the residual stream. Two plots show what is going on in each layer. The left one has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The right one has the size of the layer's **gradient**. In the left plot, look for the line closest to 1; in the right plot, for the line that changes least from the first encoder layer to the last decoder layer:
 
 # %% tags=["hide-input"]
 gradients = {}
@@ -466,7 +484,7 @@ for name, model in models.items():
     ]
 Row(
     Picture(
-        scale_by_layer(added, "Added by the feed-forward network", split=6),
+        scale_by_layer(added, "Feed-forward output (mean square)", split=6),
         alt=(
             "Mean square of the feed-forward network's output by layer, logarithmic. "
             "Four level lines: Xavier near a third, 0.02 near "
@@ -476,10 +494,11 @@ Row(
     Picture(
         scale_by_layer(gradients, "Gradient of a layer (norm)", split=6),
         alt=(
-            "Gradient norms by layer, logarithmic. Xavier is level in both stacks. 0.02 "
+            "Gradient norms by layer, logarithmic. Xavier stays between 1 and 4. 0.02 "
             "is level but lower in the encoder. With 0.002 the encoder has hundreds of "
             "times less than the decoder. With 0.2 the gradient falls by several powers "
-            "of ten from the decoder's last layer to its first."
+            "of ten from the decoder's last layer to its first, and is large again in "
+            "the encoder."
         ),
     ),
     caption=(
@@ -491,7 +510,7 @@ Row(
 
 # %% tags=["remove-cell"]
 x, tiny, huge = gradients["Xavier"], gradients["σ = 0.002"], gradients["σ = 0.2"]
-assert max(x) < 4 * min(x), "Xavier: level"
+assert min(x) > 1 and max(x) < 4 and max(x) < 3 * min(x), "Xavier: almost level"
 assert max(tiny[:6]) < min(tiny[6:]) / 200
 assert (
     huge[11] > 10_000 * huge[6] and abs(losses["σ = 0.2"] - losses["Xavier"]) < 0.5
@@ -511,7 +530,18 @@ for name in ("σ = 0.02", "σ = 0.002"):
     with torch.no_grad():
         assert (models[name](source, target).argmax(dim=-1) == target).all()
 small = gradients["σ = 0.02"]
-assert max(small[:6]) < min(small[6:]) / 2
+assert max(small[:6]) < min(small[6:]) / 4 and max(small) > 5 * min(small)
+assert min(huge[:6]) > max(huge[6:]), "the encoder's gradient is large"
+large = models["σ = 0.2"]
+large.zero_grad()
+memory, memory_mask = large.encode(source)
+x = large.embed(target, large.target_embedding)
+for i, layer in enumerate(large.decoder):
+    x = layer(x, memory if i == 5 else memory.detach(), None, memory_mask)
+F.cross_entropy(large.logits(x).flatten(0, 1), labels.flatten()).backward()
+for layer, gradient in zip(large.encoder, huge[:6], strict=True):
+    from_last = math.hypot(*(p.grad.norm().item() for p in layer.parameters()))
+    assert 0.95 < from_last / gradient < 1.05, "from the last decoder layer"
 with torch.no_grad():
     for name, highest, lowest in (("Xavier", 9, 0.05), ("σ = 0.002", 0.001, 0)):
         logits = models[name](source, target)
@@ -520,10 +550,10 @@ with torch.no_grad():
         assert lowest <= ratio < highest, (name, ratio)
 
 # %% [markdown]
-# - **Xavier:** sublayers and stream have a similar size, and the gradient is about the same in all twelve layers.
+# - **Xavier:** sublayers and stream have a similar size, and the gradients of the twelve layers are within a factor of three.
 # - **σ = 0.02** is too small at this width: the model copies its input. Its encoder's gradient is several times smaller than its decoder's. (Wider models can use it: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
 # - **σ = 0.002** exaggerates this. Cross-attention adds almost nothing, so the predictions hardly depend on the source. As a result, the gradient in the encoder is hundreds of times smaller than in the decoder.
-# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. The cause is cross-attention: what it adds is about ten times as large as the stream, and it is computed from the memory. The norm that follows divides everything by about ten, including the stream. So the gradient that flows back along the stream also shrinks by about ten, in every decoder layer. The other sublayers add as much, but they compute it from the stream, so part of the gradient flows back through them.
+# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. The cause is cross-attention: what it adds is about ten times as large as the stream, and it is computed from the memory. The norm that follows divides everything by about ten, including the stream. So the gradient that flows back along the stream also shrinks by about ten, in every decoder layer. The other sublayers add as much, but they compute it from the stream, so part of the gradient flows back through them. The encoder still gets a large gradient, because the last decoder layer reads the memory directly.
 #
 # The loss alone doesn't reveal every bad start: for σ = 0.2 it looks healthy. The output of each layer looks healthy for all four models, because post-norm brings it back to mean square 1. So look at what is added, or at the gradients: either shows all three problems.
 #
@@ -567,6 +597,7 @@ assert attention + feed_forward + 2 * norm == 3_152_384
 assert 2 * attention + feed_forward + 3 * norm == 4_204_032
 matrices = 6 * 12 * 512**2 + 6 * 16 * 512**2 + 18_944_000
 assert by_formula() - matrices < 512**2 / 2, "biases and norms: half a square"
+assert round(4 * 37_000 / 512) == 4 * 72 + 1, "72 squares and a quarter"
 
 # %% [markdown]
 # The squares at the top of the page make this easy to remember: an encoder layer has 12 squares and a decoder layer 16, half or more of them feed-forward, and the embedding has 72. With six layers of each kind, that is $72 + 96 + 72 = 240$ squares of 262,144 parameters, or 63 million. All biases and norms together wouldn't fill half a square.

@@ -39,6 +39,7 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import io
+import textwrap
 from collections import Counter
 from itertools import pairwise
 
@@ -88,7 +89,7 @@ assert captions.pieces(captions.encode(sentence))[:4] == [
 assert [word in in_vocabulary for word in words] == [True, False, False, True]
 
 # %% [markdown]
-# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
+# By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** The chapter assumes only a little Python.
 #
 # ## Why not words, why not characters?
 #
@@ -149,7 +150,7 @@ Picture(
 # %%
 known = count_words(train, 1)
 unseen = [word for word in count_words(test, 1) if word not in known]
-print(*(word.removeprefix("▁") for word in unseen[:8]))
+print(textwrap.fill(" ".join(word.removeprefix("▁") for word in unseen[:8]), 70))
 
 # %% tags=["remove-cell"]
 first_parts = tuple("▁" + m.german for m in lexicon().modifiers.values())
@@ -409,7 +410,7 @@ for word, expected in {
 #
 # Three other algorithms are common:
 #
-# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. WordPiece doesn't use the merges at segmentation; it takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
+# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. WordPiece doesn't use the merges at segmentation; it takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
 # - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token (with the *EM* algorithm), and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities, found by the *Viterbi* algorithm.
 # - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on the bytes of UTF-8 instead of characters. Its base vocabulary is the 256 byte values, so it can encode any text, and a token may be part of a character.
 #
@@ -525,10 +526,12 @@ assert compared["BPE"][1] == 0 and 0.25 < compared["Unigram"][1] < 0.33
 
 # %%
 with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
-for unseen in ("Łukasz", "☕"):
-    for version in (tokenizer, with_bytes):
+for name, version in (("without", tokenizer), ("with", with_bytes)):
+    print(f"{name} byte fallback:")
+    for unseen in ("Łukasz", "☕"):
         ids = version.encode(unseen)
-        print(f"{version.decode(ids):7}", *version.pieces(ids))
+        pieces = " ".join(version.pieces(ids))
+        print(f"  {unseen} → {pieces} → {version.decode(ids)}")
 
 # %% tags=["remove-cell"]
 assert UNK in tokenizer.encode("☕")
@@ -551,7 +554,7 @@ for language, counts in zip(languages, uses, strict=True):
     fraction = sum(counts[i] for i in shared) / counts.total()
     print(f"{len(shared)} shared tokens are {fraction:.0%} of the {language} text")
 frequent = sorted(shared, key=lambda i: -min(uses[0][i], uses[1][i]))
-print(*tokenizer.pieces(frequent[:40]))
+print(textwrap.fill(" ".join(tokenizer.pieces(frequent[:40])), 70))
 
 # %% tags=["remove-cell"]
 names = set(tokenizer.pieces(list(shared)))

@@ -135,8 +135,8 @@ Row(
         reliability("label smoothing"),
         alt=(
             "Reliability diagram of the model with label smoothing: the points lie "
-            "near the diagonal, most of them a little below, and there are few "
-            "predictions above 0.9."
+            "near the diagonal, most of them a little below, and fewer predictions "
+            "have a confidence above 0.9."
         ),
     ),
     caption=(
@@ -151,9 +151,10 @@ confidence, correct = predictions(logits["hard targets"])
 smoothed_confidence, smoothed_correct = predictions(logits["label smoothing"])
 assert abs(correct.float().mean() - smoothed_correct.float().mean()) < 0.05
 assert confidence.mean() > correct.float().mean() + 0.1
+assert (smoothed_confidence > 0.9).sum() < 0.8 * (confidence > 0.9).sum()
 
 # %% [markdown]
-# **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
+# **By the end you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 #
@@ -174,7 +175,12 @@ hard_loss
 #
 # The paper asks for a little less than certainty, as a form of **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. One plausible reason is that other translations are possible. With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
 #
-# $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}} $$
+# $$
+# \begin{aligned}
+# L = {} & (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} \\
+# & {} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}}
+# \end{aligned}
+# $$
 #
 # Here $V$ is the size of the vocabulary. The second term is the mean of the losses that the model would have for each token of the vocabulary, so it grows whenever *any* probability comes close to zero. It keeps the model from ruling anything out.
 
@@ -208,7 +214,7 @@ q
 # %% [markdown]
 # Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.**
 #
-# **Try it.** The chart shows the target, and below it the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
+# **Try it.** The first panel shows the target, the second the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
 #
 # - Set $\varepsilon$ to 0. The lowest loss moves to $p = 1$.
 # - Go back to 0.1. To the right of the dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
@@ -222,11 +228,11 @@ Captioned(
         description=(
             "Two sliders set the smoothing and the size of the vocabulary. Bars show "
             "the target for the correct token, for each other token and for all "
-            "others. Below, the smoothed loss against the probability of the correct "
-            "token, with its lowest point marked, and dashed the hard loss, which "
-            "falls all the way to 1. Three lines show the vocabulary, the best gap "
-            "between the logits and the lowest loss. At first, with 0.1 and 1,024 "
-            "tokens, the lowest point is at 0.90."
+            "others. Three lines show the vocabulary, the best gap between the logits "
+            "and the lowest loss. A second panel shows the smoothed loss against the "
+            "probability of the correct token, with its lowest point marked, and "
+            "dashed the hard loss, which falls all the way to 1. At first, with 0.1 "
+            "and 1,024 tokens, the lowest point is at 0.90."
         ),
     ),
     "The target, and the loss by the probability of the correct token. With "
@@ -319,7 +325,12 @@ Picture(
 # %% [markdown]
 # With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, only to make correct predictions still more certain. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
-# $$ \text{gap} = \ln \frac{1 - \varepsilon + \varepsilon/V}{\varepsilon/V} = \ln\Big(1 + V\,\frac{1 - \varepsilon}{\varepsilon}\Big) $$
+# $$
+# \begin{aligned}
+# \text{gap} &= \ln \frac{1 - \varepsilon + \varepsilon/V}{\varepsilon/V} \\
+# &= \ln\Big(1 + V\,\frac{1 - \varepsilon}{\varepsilon}\Big)
+# \end{aligned}
+# $$
 
 
 # %%
@@ -344,7 +355,12 @@ for epsilon in (0.05, 0.1, 0.2):
 #
 # The loss with a hard target comes as close to zero as you like, if the model is right and certain everywhere. The smoothed loss doesn't. It splits into two parts:
 #
-# $$ -\sum_j q_j \ln p_j = \underbrace{-\sum_j q_j \ln q_j}_{\text{entropy of the target}} + \underbrace{\sum_j q_j \ln \frac{q_j}{p_j}}_{\text{divergence}} $$
+# $$
+# \begin{aligned}
+# -\sum_j q_j \ln p_j = {} & \underbrace{-\sum_j q_j \ln q_j}_{\text{entropy of the target}} \\
+# & {} + \underbrace{\sum_j q_j \ln \frac{q_j}{p_j}}_{\text{divergence}}
+# \end{aligned}
+# $$
 #
 # The second part, the **Kullback–Leibler divergence** (KL), measures how much the prediction differs from the target. It is zero only if $p = q$. The first part, the **entropy** of $q$, measures how spread out the target is, and doesn't depend on the model at all. It is the lowest possible loss:
 
@@ -431,7 +447,12 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 #
 # To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
-# $$ \tfrac{6}{10} \cdot |0.6 - \tfrac{4}{6}| + \tfrac{4}{10} \cdot |0.9 - \tfrac{2}{4}| = 0.04 + 0.16 = 0.20 $$
+# $$
+# \begin{aligned}
+# \text{ECE} &= \tfrac{6}{10} \cdot |0.6 - \tfrac{4}{6}| + \tfrac{4}{10} \cdot |0.9 - \tfrac{2}{4}| \\
+# &= 0.04 + 0.16 = 0.20
+# \end{aligned}
+# $$
 
 
 # %%
@@ -498,6 +519,8 @@ print(f"accuracy                    {is_correct.float().mean():.3f}")
 # %% tags=["remove-cell"]
 assert abs(confidence.median() - (1 - epsilon)) < 0.02
 assert is_correct.float().mean() > confidence.mean() + 0.02
+bins = confidence_bins(confidence, is_correct)
+assert (bins.fraction[:-1] < 0.01).all() and bins.accuracy[-1] > bins.confidence[-1]
 
 # %% tags=["hide-input"]
 Picture(
@@ -505,11 +528,12 @@ Picture(
     alt=(
         "Reliability diagram of pocket-small: nearly all predictions have a confidence "
         "of about 0.95, and practically all of these are correct, so their point lies "
-        "above the diagonal."
+        "above the diagonal. The points of all other bins are pale."
     ),
     caption=(
         "Reliability diagram of pocket-small: nearly all predictions fall into the "
-        "last bin, where the accuracy is higher than the confidence."
+        "last bin, where the accuracy is higher than the confidence. Bins with less "
+        "than 1% of the predictions are pale."
     ),
 )
 
@@ -649,7 +673,7 @@ for n_padding in (0, 6, 18):
 #
 # **2. You train with ε = 0.1, a vocabulary of 37,000 and no dropout. The training loss has been 1.45 for days. How well does the model know its training data?**
 #
-# <details><summary>A. Badly: it is as uncertain as a choice among e^1.45, about four tokens</summary>
+# <details><summary>A. Badly: it is as uncertain as a choice among e<sup>1.45</sup>, about four tokens</summary>
 #
 # No. That interprets a smoothed loss as if its lowest value were zero.
 #

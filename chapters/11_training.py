@@ -57,6 +57,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from textwrap import fill
 
 import torch
 from matplotlib.figure import Figure
@@ -146,8 +147,9 @@ with style.in_style():
         axes.grid(True)
     figure.supxlabel("training step", fontsize=11)
     figure.supylabel("loss per token", fontsize=11)
+six_curves = figure
 Picture(
-    figure,
+    six_curves,
     alt=(
         "Six training losses over 60 steps. B starts at 5.8, all others near 8.7. A "
         "falls to a plateau near 6. B falls fastest, almost to 0. C falls to about "
@@ -181,7 +183,7 @@ model, adam = new_model()
 batch = batches[0]
 loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
 print(f"loss of the untrained model {loss:.2f}")
-print(f"guessing, ln {small.vocab_size}         {math.log(small.vocab_size):.2f}")
+print(f"guessing, ln {small.vocab_size:<14} {math.log(small.vocab_size):.2f}")
 
 # %% tags=["remove-cell"]
 assert 0.1 < loss - math.log(small.vocab_size) < 0.8
@@ -311,7 +313,7 @@ assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
-# Both terms are equal at the end of the warm-up, where $\eta$ has its peak, $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$. For the base model, with 4,000 warm-up steps, that is $1 / \sqrt{512 \cdot 4000} \approx 0.0007$.
+# Both terms are equal at the end of the warm-up, where $\eta$ has its peak of $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$ (for the base model, with 4,000 warm-up steps, $1 / \sqrt{512 \cdot 4000} \approx 0.0007$).
 #
 # **Set the schedule yourself.** Halve the warm-up: the peak comes twice as early and is $\sqrt 2$ times as high. Then go back and halve $d_\text{model}$: the peak is again $\sqrt 2$ times as high, at the same step.
 #
@@ -326,8 +328,8 @@ assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 # | 1 | 1.75 · 10⁻⁷ | the first step |
 # | 2,000 | 3.49 · 10⁻⁴ | half of the warm-up |
 # | 4,000 | 6.99 · 10⁻⁴ | the peak |
-# | 16,000 | 3.49 · 10⁻⁴ | four times the warm-up: half the peak |
-# | 100,000 | 1.40 · 10⁻⁴ | the base model's last step |
+# | 16,000 | 3.49 · 10⁻⁴ | 4 × warm-up: half the peak |
+# | 100,000 | 1.40 · 10⁻⁴ | base model's last step |
 #
 # </div>
 
@@ -416,21 +418,28 @@ for weight, other in zip(model.parameters(), reference.parameters(), strict=True
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. Divide each part's summed loss by the number of tokens in *all* parts, not by its own:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. Divide each part's summed loss by the number of tokens in *all* parts. The last line shows the error if you take the mean of each part and then the mean of these means:
+
 
 # %%
-parts = batches[:2]
-n_tokens = sum(part.n_tokens for part in parts)
-print("tokens in the parts:", [part.n_tokens for part in parts])
-model, adam = new_model()
-for part in parts:
-    (batch_loss(model, part, smoothing=0.0) / n_tokens).backward()
-accumulated = model.unembedding.weight.grad.clone()
+def gradient(parts, divisors):
+    model, _ = new_model()
+    for part, divisor in zip(parts, divisors, strict=True):
+        (batch_loss(model, part, smoothing=0.0) / divisor).backward()
+    return model.unembedding.weight.grad
 
-adam.zero_grad()
-whole = sum(batch_loss(model, part, smoothing=0.0) for part in parts) / n_tokens
-whole.backward()
-assert_close(accumulated, model.unembedding.weight.grad)
+
+# %%
+whole = collate(sources, targets, range(60))
+parts = [
+    collate(sources, targets, sentences) for sentences in (range(10), range(10, 60))
+]
+expected = gradient([whole], [whole.n_tokens])
+assert_close(gradient(parts, [whole.n_tokens] * 2), expected)
+wrong = gradient(parts, [2 * part.n_tokens for part in parts])
+error = (wrong - expected).norm() / expected.norm()
+print("tokens in the parts:", [part.n_tokens for part in parts])
+print(f"error of the mean of means: {error:.0%} of the gradient's norm")
 
 # %% [markdown]
 # Training on several GPUs works the same way. In **data parallelism**, each GPU computes the gradients of its own part of the batch, and an **all-reduce** adds them up ([chapter 16](16_gpu_performance.ipynb)).
@@ -575,13 +584,16 @@ assert by_step[200]["valid_bleu"] < 5 and by_step[1500]["valid_bleu"] > 25
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: at this stage, the model writes a compound as two words, picks a wrong word or form, or repeats or leaves out words. With the full recipe, four times as many steps, they become much rarer.
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: at this stage, the model may write a compound as two words, pick a wrong word or form, or leave out a word. With the full recipe, four times as many steps, they become much rarer.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:5]
 translations = trainer.translator.greedy_search([english for english, _ in tests])
 for (english, reference), translation in zip(tests, translations, strict=True):
-    print(f"{english}\n  model     {translation}\n  reference {reference}")
+    lines = {"English": english, "model": translation, "reference": reference}
+    for name, text in lines.items():
+        print(fill(f"{name:10}{text}", 90, subsequent_indent=" " * 10))
+    print()
 
 # %% [markdown]
 # ## Averaging weights
@@ -686,7 +698,21 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Back to the six curves. **C is healthy.** All others start from the same weights and get the same batches, in the same order, but with a bug. Here is what you see, and what it means:
+# Back to the six curves. Have you made your choice?
+
+# %% tags=["hide-input"]
+Picture(
+    six_curves,
+    alt=(
+        "The training losses of the six runs again: A falls to a plateau near 6, B "
+        "almost to 0, C to about 5.4, D restlessly to about 6, E to about 5.5 like C, "
+        "and F stays almost where it began."
+    ),
+    caption="The six runs again: C is healthy.",
+)
+
+# %% [markdown]
+# **C is healthy.** All others start from the same weights and get the same batches, in the same order, but with a bug. Here is what you see, and what it means:
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
@@ -835,7 +861,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # python -m exercises grade training
 # ```
 #
-# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), is for after the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer. This second notebook asks you to rebuild the model and its training: modules, loader, validation, early stopping, plots. Its check grades the translations:
+# After the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer, a second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), asks you to rebuild the model and its training: modules, loader, validation, early stopping, plots. Its check grades the translations:
 #
 # ```bash
 # python -m exercises grade train_your_own
@@ -846,12 +872,22 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # Some experiments, one command each. `transformer train` takes the same steps as this chapter, and keeps everything in a **run folder**: settings, metrics and checkpoints. If you interrupt it, the same command resumes it.
 #
 # ```bash
-# transformer train pocket                                              # the whole recipe
-# transformer train pocket --run runs/post --model.norm post            # post-norm, as in the paper
-# transformer train pocket --run runs/cold --model.norm post --training.warmup-steps 1 \
-#     --training.learning-rate-factor 0.03                              # no warm-up, but the same peak
-# transformer train pocket --run runs/de   --data.direction de-en       # from German to English
-# transformer translate runs/pocket "The old woman does not open the window." --n-best 4
+# # the whole recipe
+# transformer train pocket
+#
+# # post-norm, as in the paper
+# transformer train pocket --run runs/post --model.norm post
+#
+# # post-norm without warm-up, but with the same peak
+# transformer train pocket --run runs/cold --model.norm post \
+#     --training.warmup-steps 1 --training.learning-rate-factor 0.03
+#
+# # from German to English
+# transformer train pocket --run runs/de --data.direction de-en
+#
+# # four translations of a sentence, with their scores
+# transformer translate runs/pocket \
+#     "The old woman does not open the window." --n-best 4
 # ```
 #
 # Compare the files `metrics.jsonl` of the runs. Which direction is easier, and why might that be? With `multi30k` instead of `pocket`, the same commands train a translator for captions of photographs.

@@ -54,6 +54,7 @@ import math
 import time
 
 import torch
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch.testing import assert_close
 
@@ -74,7 +75,7 @@ from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
-from transformer.plots.style import Captioned, Picture, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.recipes import RECIPES
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -375,7 +376,7 @@ assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 # Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
-for alpha in (0, 0.6):
+for alpha in (0.0, 0.6):
     short = -4.0 / length_normalization(5, alpha)
     long = -4.8 / length_normalization(9, alpha)
     print(f"alpha {alpha}:  short {short:.2f}   long {long:.2f}")
@@ -435,7 +436,7 @@ print(f"pocket-small, V 4,000 and ε 0.05: {empty_wins_at(4000, 0.05):3.0f} toke
 print(f"the paper,   V 37,000 and ε 0.1:  {empty_wins_at(37_000, 0.1):3.0f} tokens")
 
 # %% [markdown]
-# A trained model comes close to this ideal. Each dot in the figure is the log-probability that the model `pocket-small` gives to a reference translation (blue) or to the empty translation of the same source (orange). The lines are the ideal model's:
+# A trained model comes close to this ideal. Each dot in the first panel is the log-probability that the model `pocket-small` gives to a reference translation (blue) or to the empty translation of the same source (orange). The lines are the ideal model's, and the second panel shows where they cross:
 
 # %% tags=["hide-input"]
 small = transformer.load("pocket-small", device="cpu", precision="fp32")
@@ -454,51 +455,67 @@ share = math.log(epsilon / vocab_size)
 per_token = math.log(1 - epsilon + epsilon / vocab_size)
 n_star = empty_wins_at(vocab_size, epsilon)
 with style.in_style():
-    figure, axes = style.new_figure(4.6, 3.0)
-    points = {"markersize": 3, "alpha": 0.6}
-    axes.plot(
-        lengths, references, "o", **points, color=style.QUERY, label="references"
-    )
-    axes.plot(lengths, empty, "o", **points, color=style.WRONG, label="empty")
-    axes.plot([0, 250], [0, 250 * per_token], color=style.QUERY, linewidth=1)
-    axes.axhline(share, color=style.WRONG, linewidth=1)
-    axes.axvline(n_star, color=style.INK, linewidth=1, linestyle=":")
-    axes.text(n_star - 4, -4, f"n* = {n_star:.0f}", ha="right")
-    axes.set(ylim=(-25, 0.5), xlim=(0, 250))
-    axes.set_xlabel("length of the reference (tokens)")
-    axes.set_title("Log-probability", loc="left")
-    axes.legend(fontsize=10, loc="lower center")
-    axes.grid(True)
-Picture(
-    figure,
-    alt=(
-        "Log-probability against length. The references of pocket-small lie at the "
-        "left, along a line that falls from zero; its empty translations scatter "
-        "around a level line. Far to the right, at about 220 tokens, the falling "
-        "line crosses the level one."
+    left, near = style.new_figure(3.5, 3.0)
+    right, far = style.new_figure(3.5, 3.0)
+    dots = {"marker": "o", "linestyle": "", "markersize": 3}
+    near.plot(lengths, empty, **dots, color=style.WRONG, alpha=0.6, label="empty")
+    near.plot(lengths, references, **dots, color=style.QUERY, label="reference")
+    far.axvline(n_star, color=style.INK, linewidth=1, linestyle=":")
+    far.text(n_star - 4, -4, f"n* = {n_star:.0f}", ha="right")
+    for axes, longest in ((near, 25), (far, 250)):
+        axes.plot([0, longest], [share, share], color=style.WRONG)
+        axes.plot([0, longest], [0, longest * per_token], color=style.QUERY)
+        axes.set(xlim=(0, longest), ylim=(-36, 1))
+        axes.set_xlabel("length of the reference (tokens)")
+        axes.grid(True)
+    near.set_title("Log-probability: pocket-small", loc="left")
+    far.set_title("Log-probability: ideal model", loc="left")
+    near.legend(fontsize=10, loc="lower left")
+Row(
+    Picture(
+        left,
+        alt=(
+            "Log-probability against length, up to 25 tokens. Nearly all references "
+            "of pocket-small lie just below zero, along the ideal model's falling line. "
+            "Its empty translations scatter around a level line, near -11. A few "
+            "references lie below them, one at -34."
+        ),
+    ),
+    Picture(
+        right,
+        alt=(
+            "The ideal model's two lines, up to 250 tokens. The falling line of the "
+            "references crosses the level one of the empty translation at about 220 "
+            "tokens."
+        ),
     ),
     caption=(
         "Log-probability of references (blue) and of empty translations (orange). "
-        "The ideal model's lines cross at n*, beyond which the empty translation "
-        "wins."
+        "Dots: pocket-small. Lines: the ideal model, for which the empty translation "
+        "wins beyond n*."
     ),
 )
 
 # %% tags=["remove-cell"]
 assert abs((references / lengths).median() - per_token) < 0.01
-assert abs(empty.median() - share) < 1.5
+assert abs(empty.median() - share) < 1.5 and round(share) == -11
+assert (references < empty).sum() == 8 and round(references.min().item()) == -34
+assert -36 < references.min() < empty.min() and lengths.max() < 25
+searched = beam_search(small.model, batch.source, beam_size=1, length_penalty=0)
+assert all(h.log_probability > p for (h,), p in zip(searched, empty, strict=True))
 assert 115 < empty_wins_at(37_000, 0.1) < 125 and 215 < n_star < 225
 assert (vocab_size, epsilon) == (4000, 0.05)
 
 # %% [markdown]
-# These short sentences are in no danger. But label smoothing alone pulls a model towards short translations, and the length penalty works against it. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
+# In 8 of the 300 pairs, the empty translation is more probable than the reference, because the model would have chosen other words or other tokens. But these sentences are short, and the model's own translations, by greedy search, are all more probable than the empty one. On long sentences that may change: label smoothing alone pulls a model towards short translations, and the length penalty works against it. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. Until the hardware is saturated, doubling the beam takes less than twice the time; after that, at least twice. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch (the shortest of three runs each; small differences are noise):
+# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated; later, twice the beam takes about twice the time. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. (Each is the shortest of three runs, but times still vary.)
 
 # %%
 batch_of_12 = source.expand(12, -1)
+beam_search(model, batch_of_12)  # warm up
 for k in (1, 2, 4, 8, 16, 32):
     seconds = []
     for _ in range(3):
@@ -547,7 +564,7 @@ assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
 assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 
 # %% [markdown]
-# (*Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
+# (▁ marks the start of a word. *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
 #
 # **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left? (To keep this page small, the chart leaves out the least probable tokens. So its probabilities are a little higher than those above, and top-p keeps fewer tokens.)
 
@@ -580,18 +597,18 @@ Captioned(
 
 # %%
 torch.manual_seed(0)
-settings = [
-    {},
-    {"temperature": 0.5},
-    {"temperature": 1.5},
-    {"top_k": 3},
-    {"top_p": 0.8},
-]
+settings = {
+    "no restriction": {},
+    "temperature 0.5": {"temperature": 0.5},
+    "temperature 1.5": {"temperature": 1.5},
+    "top-k 3": {"top_k": 3},
+    "top-p 0.8": {"top_p": 0.8},
+}
 sampled = []
-for setting in settings:
+for name, setting in settings.items():
     translations = sample(model, source.expand(2, -1), **setting)
     sampled.append([token_log_probs(source, t).sum().item() for t in translations])
-    print(setting or "no restriction")
+    print(name)
     for log_probability, tokens in zip(sampled[-1], translations, strict=True):
         print(f"{log_probability:8.1f}  {tokenizer.decode(tokens)[:60]}")
 
@@ -609,7 +626,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # | beam search | if there are few correct outputs: translation, speech recognition | it costs more, and needs length normalisation |
 # | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid that a run of several tokens (an *n-gram*) occurs twice.
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid any run of several tokens (an *n-gram*) to occur twice.
 #
 # ## The KV cache
 #
@@ -630,11 +647,43 @@ full, _ = attention(x @ w_q, x @ w_k, x @ w_v, causal_mask(6)[0, 0])
 assert_close(torch.cat(outputs), full)
 
 # %% [markdown]
-# Row by row, that equals causal attention over all tokens at once. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
+# Row by row, that equals causal attention over all tokens at once. In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
+
+# %% tags=["hide-input"]
+earlier, new = torch.ones(8, 8).tril(-1), torch.eye(8)
+colours = ListedColormap(["none", (style.QUERY, 0.25), style.QUERY])
+with style.in_style():
+    figure = Figure(figsize=(5, 2.7), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    cells = {"cmap": colours, "vmax": 2, "edgecolors": style.INK, "linewidth": 0.5}
+    panels[0].pcolormesh(2 * (earlier + new), **cells)
+    panels[1].pcolormesh(earlier + 2 * new, **cells)
+    for axes, title in zip(panels, ("no cache", "KV cache"), strict=True):
+        axes.set(aspect="equal", title=title, xlabel="position")
+        axes.set_xticks([i + 0.5 for i in range(8)], range(1, 9))
+    panels[0].set_yticks([i + 0.5 for i in range(8)], range(1, 9))
+    panels[0].set_ylabel("step")
+    panels[0].invert_yaxis()  # of both panels, which share it
+Picture(
+    figure,
+    alt=(
+        "Two grids with a row for each of eight steps and a column for each position. "
+        "Without a cache, all cells up to the diagonal are dark. With a KV cache, only "
+        "the cells on the diagonal are dark, and those to the left of it are pale."
+    ),
+    caption=(
+        "The positions that the decoder computes at each step (dark). With a cache, "
+        "it reads the keys and values of earlier positions (pale)."
+    ),
+)
+
+# %% [markdown]
+# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n$:
 
 # %%
 for n in (10, 20, 40, 80, 120):
-    print(f"{n} tokens: {n} positions with a cache, {n * (n + 1) // 2:,} without")
+    without = n * (n + 1) // 2
+    print(f"{n:3} tokens: {n:3} positions with a cache, {without:5,} without")
 
 # %% [markdown]
 # The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.

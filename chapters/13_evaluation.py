@@ -99,7 +99,7 @@ assert scores["B"] > 2 * max(scores["A"], scores["C"])
 #
 # Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (Table 2) included. Over thousands of sentences, random differences in wording average out. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
-# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
+# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python; a few terms, such as *subword*, *checkpoint* and *beam size*, are explained in earlier chapters.
 #
 # ## BLEU by hand
 #
@@ -171,7 +171,9 @@ print(f"{geometric_mean:.3f}")
 # %% [markdown]
 # **Step 4: is anything missing?** The hypothesis *the dog left the* has four perfect precisions, although more than half of the sentence is missing. So BLEU has a **brevity penalty** for hypotheses that are shorter than the reference. With $c$ words in the hypothesis (the *candidate*) and $r$ in the reference it is
 #
-# $$ \mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{and otherwise } 1. $$
+# $$
+# \mathrm{BP} = \begin{cases} e^{\,1 - r/c} & \text{if } c < r, \\ 1 & \text{otherwise.} \end{cases}
+# $$
 #
 # There is no penalty for being too long, because extra words already lower the precisions. And that, apart from replaced zeros, is all of BLEU ([Papineni et al., 2002](https://aclanthology.org/P02-1040/)):
 #
@@ -348,8 +350,8 @@ pairs = [
 ]
 counts = np.array([bleu_counts(*pair) for pair in pairs])
 with np.errstate(divide="ignore"):
-    print("each sentence", bleu_from_counts(counts).round(1))
-print("corpus BLEU  ", bleu_from_counts(counts.sum(axis=0)).round(1))
+    print("each sentence  {:.1f}  {:.1f}".format(*bleu_from_counts(counts)))
+print(f"corpus BLEU     {bleu_from_counts(counts.sum(axis=0)):.1f}")
 
 # %% [markdown]
 # For single sentences BLEU is therefore **smoothed**: a small number replaces each zero, and there are several conventions for it. With or without it, corpus BLEU and the mean of sentence BLEUs are different metrics.
@@ -451,7 +453,6 @@ with style.in_style():
     figure, axes = style.new_figure(3.8, 2.0)
     variants = [score for score in scores if score.name.startswith("BLEU")][::-1]
     names, values = [s.name for s in variants], [s.value for s in variants]
-    axes.hlines(names, 80, values, color=style.PLAIN, linewidth=1)
     axes.plot(values, names, "o", color=style.OUTPUT)
     for name, value in zip(names, values, strict=True):
         axes.annotate(
@@ -461,13 +462,15 @@ with style.in_style():
             textcoords="offset points",
             va="center",
         )
-    axes.set_xlim(84.8, max(values) + 0.6)
+    axes.set_xlim(right=max(values) + 0.6)
     axes.set_ylim(-0.6, 4.5)
+    axes.set_xlabel("BLEU")
     axes.set_title("One system, one set of translations", loc="left")
+    axes.grid(True, axis="x")
 Picture(
     figure,
     alt=(
-        "Five variants of BLEU for the same translations, as points on lines. Cased "
+        "Five variants of BLEU for the same translations, as points. Cased "
         "BLEU with 13a is the lowest, lower-cased intl the highest, about two points "
         "above. Cased intl and the paper's BLEU are close together between them."
     ),
@@ -517,16 +520,17 @@ from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
 print(split_at_hyphens("the co-founder smiles".split()))
 
 # %% [markdown]
-# One word has become three, and if it is correct, it now brings three matching words, two bigrams and a trigram. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that a translation with the reference's original marks isn't penalised. The translation with straight quotation marks is perfect again:
+# One word has become three (the script writes the hyphen as `##AT##-##AT##`), and if it is correct, it now brings three matching words, two bigrams and a trigram. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that a translation with the reference's original marks isn't penalised. The translation with straight quotation marks is perfect again:
 
 # %%
 from transformer.evaluation.metrics import moses_tokenize
 
 words = [[moses_tokenize(line, "en") for line in side] for side in (straight, news)]
-print(paper_bleu(*words, "en"))
+score = paper_bleu(*words, "en")
+print(f"{score.name} {score.value:.2f}", score.signature, sep="\n")
 
 # %% tags=["remove-cell"]
-assert math.isclose(paper_bleu(*words, "en").value, 100)
+assert math.isclose(score.value, 100)
 
 # %% [markdown]
 # So what would the paper's 27.3 be in sacreBLEU? Its translations aren't public, but three other systems have been scored on the same test set, newstest2014, in both ways: two base models, and the big model of fairseq, Facebook's toolkit (the sources are on the [results](../book/results.md) page):
@@ -804,13 +808,11 @@ with style.in_style():
     for axes, lines in ((above, bleus), (below, gains)):
         for name, values in lines.items():
             colour, dashes = looks[name]
-            weights = np.full(len(values), 0.1)
             axes.hist(
-                values, bins[axes], weights=weights, histtype="step",
+                values, bins[axes], histtype="step",
                 color=colour, linestyle=dashes, linewidth=1.6, label=name,
             )  # fmt: skip
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
+        axes.set_ylabel("samples")
         axes.legend(fontsize=9, loc="upper left", borderaxespad=0)
         axes.set_ylim(top=1.3 * axes.get_ylim()[1])
     below.axvline(0, color=style.INK, linewidth=1, linestyle=":")
@@ -914,33 +916,38 @@ assert p_value(abs(gain), observed) == p_value(gain, observed) < 0.05
 #
 # ## What string metrics can't see
 #
-# Back to the beginning. Each of these three references is followed by a *harmless* translation, in which nothing is lost, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places.
+# Back to the beginning. The folded cell has three references, each with a *harmless* translation, in which nothing is lost, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
 
-# %%
-cases = [
-    "I'm not coming back because Anna lives there."
-    "|Anna lives there, so I won't return."
-    "|I'm coming back because Anna lives there.",
-    "Yesterday the doctor opened the door for Anna."
-    "|The door was opened for Anna by the doctor yesterday."
-    "|Yesterday the doctor opened the door for Peter.",
-    "On Monday the dog bit the old man."
-    "|The old man was bitten by the dog on Monday."
-    "|On Monday the old man bit the dog.",
+# %% tags=["hide-cell"]
+cases = [  # reference, harmless translation, harmful translation
+    (
+        "I'm not coming back because Anna lives there.",
+        "Anna lives there, so I won't return.",
+        "I'm coming back because Anna lives there.",
+    ),
+    (
+        "Yesterday the doctor opened the door for Anna.",
+        "The door was opened for Anna by the doctor yesterday.",
+        "Yesterday the doctor opened the door for Peter.",
+    ),
+    (
+        "On Monday the dog bit the old man.",
+        "The old man was bitten by the dog on Monday.",
+        "On Monday the old man bit the dog.",
+    ),
 ]
 
 # %%
-for case in cases:
-    reference, *pair = case.split("|")
-    for kind, text in zip(("harmless", "harmful"), pair, strict=True):
-        numbers = "BLEU {:.0f}  chrF {:.0f}  METEOR {:.0f}"
-        numbers = numbers.format(*three_metrics([text], [reference]))
-        print(f"{kind:8}  {numbers}  {text}")
+for reference, harmless, harmful in cases:
+    print(reference)
+    for kind, text in (("harmless", harmless), ("harmful ", harmful)):
+        scores = three_metrics([text], [reference])
+        print(f"  {kind}  {text}")
+        print("    BLEU {:.0f}  chrF {:.0f}  METEOR {:.0f}".format(*scores))
 
 # %% tags=["remove-cell"]
-for case in cases:
-    reference, *pair = case.split("|")
-    good, bad = (three_metrics([text], [reference]) for text in pair)
+for reference, harmless, harmful in cases:
+    good, bad = (three_metrics([text], [reference]) for text in (harmless, harmful))
     assert all(np.greater(bad, good))
 
 # %% [markdown]
@@ -959,7 +966,7 @@ def drop_negation(line):
 no_negation = [drop_negation(line) for line in references]
 no_end_mark = [line.rstrip(".?") for line in references]
 changed = sum(a != b for a, b in zip(no_negation, references, strict=True))
-print(f"{changed} of {n} sentences now mean something else")
+print(f"{changed} of {n:,} sentences now mean something else")
 print(f"no negation   BLEU {bleu(no_negation, references).value:.1f}")
 print(f"no end mark   BLEU {bleu(no_end_mark, references).value:.1f}")
 
@@ -972,7 +979,7 @@ assert liar > sloppy + 5
 #
 # ## What goes wrong in practice
 #
-# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output as it is, lower-cased, and tokenized by Moses. The references stay unprocessed, except in the last row, where they are tokenized, too:
+# **Only one side is preprocessed.** We score our news-like system's output as it is, lower-cased, and tokenized by Moses. The references stay unprocessed, except in the last row, where they are tokenized, too:
 
 # %%
 logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns, see below
@@ -994,7 +1001,7 @@ assert bleu(tokenized, tokenized_news).value > value["BLEU"]
 # %% [markdown]
 # The tokenized output loses because its quotation marks are words of their own. If both sides are tokenized, the score *rises*, and that is more dangerous, because nobody investigates a good result. sacreBLEU warns when a text looks tokenized. (We have silenced it here. Don't.)
 #
-# **Pitfall 2: scoring subwords.** A 4-gram of pieces spans fewer words than a 4-gram of words, and a half-correct word still earns matches. So if you forget to join subwords, the score rises. Here all words are cut into pieces of four letters:
+# **Scoring subwords.** A 4-gram of pieces spans fewer words than a 4-gram of words, and a half-correct word still earns matches. So if you forget to join subwords, the score rises. Here all words are cut into pieces of four letters:
 
 # %%
 pieces = [
@@ -1009,12 +1016,12 @@ print(
 assert bleu(*pieces).value > value["BLEU"] + 2
 
 # %% [markdown]
-# **Pitfall 3: one line off.** Python's `splitlines` also splits at U+2028, an invisible character that real corpora contain. With one of them in the fourth reference, every later translation is compared with its neighbour's reference:
+# **One line off.** Python's `splitlines` also splits at U+2028, an invisible character that real corpora contain. With one of them in the fourth reference, every later translation is compared with its neighbour's reference:
 
 # %%
 text = "\n".join([*references[:3], references[3] + "\u2028", *references[4:]])
-lines = text.splitlines()
-print(len(lines), "lines by splitlines,", len(text.split("\n")), "by split")
+lines, unharmed = text.splitlines(), text.split("\n")
+print(f"{len(lines):,} lines by splitlines, {len(unharmed):,} by split")
 shifted = bleu(dropped, lines[:n]).value
 print(f"BLEU {shifted:.1f} instead of {bleu(dropped, references).value:.1f}")
 
@@ -1024,7 +1031,7 @@ assert shifted < 3
 # %% [markdown]
 # A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, and then the last. And use `zip(…, strict=True)`, so that the longer list isn't cut off silently.
 #
-# **Pitfall 4: averaging sentence BLEUs.** One system drops 12% of the words in short sentences, the other 6% of the words in long ones, and elsewhere both are perfect. Which is better?
+# **Averaging sentence BLEUs.** One system drops 12% of the words in short sentences, the other 6% of the words in long ones, and elsewhere both are perfect. Which is better?
 
 # %% tags=["hide-input"]
 lengths = [len(line.split()) for line in references]
@@ -1059,7 +1066,7 @@ assert [sum(lengths) - words for words in left] == [269, 371]
 # %% [markdown]
 # The mean prefers the second system, because a missing word hurts a short sentence most. Corpus BLEU counts words, and the second system misses more of them: 371 against 269. Papers report corpus BLEU.
 #
-# **Pitfall 5: choosing on the test set.** Imagine thirty checkpoints that are *equally good*. Ours are simulated: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, and look at its BLEU on the other half. We do this four times; the figure shows all 4 · 30 checkpoints, and marks the chosen ones:
+# **Choosing on the test set.** Imagine thirty checkpoints that are *equally good*. Ours are simulated: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, and look at its BLEU on the other half. We do this four times; the figure shows all 4 · 30 checkpoints, and marks the chosen ones:
 
 
 # %%

@@ -259,7 +259,10 @@ with style.in_style():
                 [(5 * i, 4.6)], (1.1, 0.8), color=style.PLAIN, linewidth=0
             )
             axes.broken_barh(
-                [(start, end - start - 0.3)], (0.1, 0.8), color=style.QUERY
+                [(start, end - start - 0.5)],
+                (0.1, 0.8),
+                color=style.QUERY,
+                linewidth=0,
             )
         axes.set(
             yticks=[0.5, 1.5],
@@ -510,7 +513,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 #
 # Fusion also saves launches. Fusing attention takes a new algorithm, FlashAttention.
 #
-# **Try it.** Each bar is the shortest possible time of an operation. Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then move the slider to 64 tokens ($2^6$).
+# **Try it.** Each bar is the shortest possible time of an operation. Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then move the slider to 6, which means 64 tokens.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -530,21 +533,25 @@ Captioned(
     "memory-bound (orange), few are compute-bound (blue).",
 )
 
+# %% [markdown]
+# For $2^{14}$ tokens, these are the highest possible shares of the peak on all six GPUs:
+
 # %% tags=["hide-input"]
-rows = []
-for label, options in {
-    "no fusion": (),
+variants = {
+    "plain": (),
     "fused attention": ("fused",),
     "+ compiled": ("fused", "compiled"),
-}.items():
-    row = [label]
-    for gpu in GPUS.values():
+}
+rows = []
+for name, gpu in GPUS.items():
+    row = [name]
+    for options in variants.values():
         chosen = operations(*options)
         seconds = sum(least_time(o, gpu) for o in chosen)
         flop = sum(o.flop for o in chosen) * 2**14
         row.append(f"{flop / seconds / (gpu.teraflops * 1e12):.0%}")
     rows.append(row)
-print(tabulate(rows, headers=["share of peak, at most", *GPUS]))
+print(tabulate(rows, headers=["GPU", *variants]))
 
 # %% tags=["remove-cell"]
 for gpu in GPUS.values():
@@ -552,7 +559,7 @@ for gpu in GPUS.values():
         o.flop * 64 / (o.traffic * 64 + o.weights) < 64 for o in operations()
     )
     assert ridge_point(gpu) > 64
-assert rows[0][-1] == "42%" and rows[2][-1] == "65%"
+assert rows[-1] == ["H100", "42%", "44%", "65%"]
 assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
     GPUS["L4"]
 )
@@ -587,7 +594,7 @@ def own_time(event):
 
 def short_name(event):
     name = event.key.removeprefix("aten::")
-    return name.replace("_scaled_dot_product_", "")[:38]
+    return name.replace("_scaled_dot_product_", "")[:32]
 
 
 averages = sorted(profiler.key_averages(), key=own_time, reverse=True)
@@ -598,7 +605,7 @@ print(
             [short_name(e), e.count, f"{own_time(e) / total:.0%}"]
             for e in averages[:6]
         ],
-        headers=["operation", "calls", "share of the time"],
+        headers=["operation", "calls", "time"],
     )
 )
 
@@ -651,7 +658,7 @@ Picture(
 # %% [markdown]
 # In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 #
-# So where does the time go on a real GPU? These are the kernels of a training step of the base model in bfloat16 (a 16-bit format, see *Mixed precision*), compiled and with fused attention, measured on one H200 (PyTorch 2.11, driver 580.159.04, CUDA 13.0, 26 November 2026, commit `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
+# So where does the time go on a real GPU? These are the kernels of a training step of the base model in bfloat16 (a 16-bit format, see *Mixed precision*), compiled and with fused attention, measured on one H200 (PyTorch 2.11; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
 #
 # | kernels | ms |
 # |---|---|
@@ -783,17 +790,15 @@ for n in lengths:
     for name, form in (("explicit", attention), ("fused", fused_attention)):
         kept[name].append(kept_bytes(lambda form=form, qkv=qkv: form(*qkv)) / 2**20)
 Picture(
-    curves(
-        lengths, kept, "tokens", "Kept for the backward pass (MiB)", log2_x=True
-    ),
+    curves(lengths, kept, "tokens", "Kept for the backward pass (MiB)"),
     alt=(
         "Memory against the length of the text, from 32 to 512 tokens. For the "
         "explicit form it triples with the last doubling of the length; for the "
         "fused form it doubles."
     ),
     caption=(
-        "Memory for the backward pass: the longer the text, the more fused attention "
-        "saves compared with explicit attention."
+        "Memory for the backward pass: it grows in proportion to the length with fused "
+        "attention, and faster with explicit attention."
     ),
 )
 
@@ -856,13 +861,14 @@ Picture(
 rows = []
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
-    name, largest = str(dtype).removeprefix("torch."), f"{info.max:.5g}"
+    name = str(dtype).removeprefix("torch.")
+    largest = f"{info.max:.2g}" if info.max > 1e6 else f"{info.max:,.0f}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest with all digits", "next number after 1"]
+headers = ["", "largest", "smallest", "next after 1"]
 print(tabulate(rows, headers=headers, disable_numparse=True))
 
 # %% tags=["remove-cell"]
-assert rows[2][1] == "65504"
+assert rows[2][1] == "65,504"
 for name, (_, fraction) in formats.items():
     if name != "TF32":
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
@@ -1075,13 +1081,12 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 # The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. All forms agree, but the plain loss keeps far more memory for the backward pass:
 
 
-# %%
+# %% tags=["hide-input"]
 def plain_loss(x, weight, target):
     z = x @ weight.T
     return F.cross_entropy(z, target, label_smoothing=0.1, reduction="sum")
 
 
-# %%
 torch.manual_seed(0)
 x = torch.randn(512, 128, requires_grad=True)
 weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
@@ -1109,7 +1114,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 #
 # We begin with the training step of a typical tutorial, and make one change after another. The data are random sentences of about 25 tokens. A batch is either 32 sentences of any length, or sentences of [similar length](09_data_and_batching.ipynb) with up to 800 target tokens.
 
-# %%
+# %% tags=["hide-cell"]
 rng = np.random.default_rng(1)
 sizes = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
 V = config.vocab_size
@@ -1118,7 +1123,6 @@ by_count = [list(range(i, i + 32)) for i in range(0, len(texts) - 31, 32)]
 by_budget = token_batches(texts, texts, 800, seed=1)
 
 
-# %%
 def loss_of_all_logits(model, batch):
     logits = model(batch.source, batch.decoder_input).flatten(0, 1)
     return F.cross_entropy(
@@ -1173,7 +1177,6 @@ for form, loss, _, dtype in ladder.values():
     )
 
 
-# %% tags=["hide-input"]
 def throughput_of(form, loss, batches, dtype, number):
     batch = collate(texts, texts, batches[number]).to(device.torch_device)
     device.synchronize()
@@ -1190,6 +1193,8 @@ speed_ups = {  # without the first round, which is slower
 print("median speed-up")
 for name, values in speed_ups.items():
     print(f"{name:20} × {statistics.median(values):.2f}")
+
+# %% tags=["hide-input"]
 Picture(
     strip_plot(speed_ups, "times as fast as a tutorial's step", bar="median"),
     alt=(
@@ -1205,7 +1210,7 @@ Picture(
 # %% [markdown]
 # Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks move fewer bytes, which can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products. To see what each change does on a GPU, run this chapter in Colab (*Runtime → Change runtime type*).
 #
-# On a GPU the ladder goes on. These are steps of the base model with the paper's batch size, all in bfloat16, measured on the same H200 as the kernels above (commits `34019a4` and `50259ca`; [log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
+# On a GPU the ladder goes on. These are steps of the base model with the paper's batch size, all in bfloat16, measured on the same H200 as the kernels above ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)):
 #
 # | training | mean of 40 steps, ms | target tokens/s | memory, GB |
 # |---|---|---|---|
@@ -1249,7 +1254,7 @@ if logged:
 # transformer bench wmt14-base --compile yes
 # ```
 #
-# The repository stores such measurements. The bench waits for the GPU after each step, so compare them only with each other:
+# The repository stores such measurements. The bench waits for the GPU after each step, so compare them only with each other. The last column is the share of the measured peak:
 
 # %% tags=["hide-input"]
 results = Path("../book/results")
@@ -1266,46 +1271,42 @@ for file in files:
         ours, *_, products = (
             statistics.median(row["speeds"]) for row in measured["implementations"]
         )
+        chip = facts["device"].split(" in ")[0].removeprefix("NVIDIA ")
         rows.append(
             [
-                facts["device"].split(" (")[0].replace("fp32", "float32"),
-                measured["recipe"],
+                f"{measured['recipe']}, {chip.replace('cpu', 'CPU')}",
                 "yes" if measured["compiled"] else "no",
-                f"{ours:,.0f}",
+                f"{round(ours, 2 - math.floor(math.log10(ours))):,.0f}",
                 f"{ours / products:.0%}",
             ]
         )
 if not rows:
     print("The stored results are in the repository, in book/results.")
 else:
-    headers = [
-        "device",
-        "recipe",
-        "compiled",
-        "target tokens/s",
-        "share of measured peak",
-    ]
+    headers = ["training", "compiled", "tokens/s", "share"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
     if not (results / "gpu").exists():
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made the steps of `multi30k` slower. On the H200, compiling makes a step of the base model 1.6 times as fast. It is then about twice as fast as a compiled `torch.nn.Transformer` ([results](../book/results.md)), and reaches 30% of the measured peak, because everything other than matrix products still takes more than half of the step. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
+# On the CPU, in float32, compiling made the steps of `multi30k` slower. On the H200, in bfloat16, compiling makes a step of the base model 1.6 times as fast. It is then about twice as fast as a compiled `torch.nn.Transformer` ([results](../book/results.md)), and reaches 30% of the measured peak, because everything other than matrix products still takes more than half of the step. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
-    eager, compiled = (float(row[3].replace(",", "")) for row in rows[:2])
-    on_a_gpu = [row for row in rows if row[0] == "NVIDIA H200"]
+    eager, compiled = (float(row[2].replace(",", "")) for row in rows[:2])
+    on_a_gpu = [row for row in rows if row[0] == "wmt14-base, H200"]
     if on_a_gpu:
-        speeds = [float(row[3].replace(",", "")) for row in on_a_gpu[:2]]
-        assert round(speeds[1] / speeds[0], 1) == 1.6 and on_a_gpu[1][4] == "30%"
+        speeds = [float(row[2].replace(",", "")) for row in on_a_gpu]
+        assert round(speeds[1] / speeds[0], 1) == 1.6 and on_a_gpu[1][3] == "30%"
         text = (results / "gpu" / "base-compiled.json").read_text("utf-8")
+        assert '"NVIDIA H200 in bf16' in text
         (measured,) = json.loads(text)["results"]["recipes"]
         ours, pytorch, products = (
             statistics.median(row["speeds"]) for row in measured["implementations"]
         )
         assert 1.9 < ours / pytorch < 2.1 and ours / products < 0.5
-    assert compiled < eager and rows[0][2] == "no" and rows[1][2] == "yes"
+    assert compiled < eager and [row[1] for row in rows[:2]] == ["no", "yes"]
+    assert '"cpu in fp32' in (results / f"{files[0]}.json").read_text("utf-8")
     times = json.loads((results / "gpu" / "attention.json").read_text("utf-8"))
     times = {
         (r["length"], r["mask"], r["kernel"]): r
@@ -1465,7 +1466,7 @@ print(f"counting padding, it looks {positions / real:.2f} times as fast")
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You replace ReLU by GELU, which needs about ten times as many operations for each number, and PyTorch has one kernel for it. On a GPU, this operation becomes**
+# **1. You replace ReLU by GELU, which needs about ten times as many operations for each number, and PyTorch has one kernel for it. On a GPU, this operation becomes …**
 #
 # <details><summary>A. about ten times as slow</summary>
 #
@@ -1488,7 +1489,7 @@ print(f"counting padding, it looks {positions / real:.2f} times as fast")
 #
 # </details>
 #
-# **2. FlashAttention is faster than the explicit form because**
+# **2. FlashAttention is faster than the explicit form because …**
 #
 # <details><summary>A. it computes fewer products</summary>
 #

@@ -130,7 +130,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Halve the utilisation, and time and price both double.
+# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
 # This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
@@ -262,8 +262,8 @@ for name, tokens, hours, gpus, peak in published:
     needed = 6 * PRESETS[name].n_parameters * tokens
     possible = hours * 3600 * gpus * peak * 1e12
     print(
-        f"{name:5} {tokens / 1e9:.2f} billion target tokens, {needed:.2g} FLOP, "
-        f"{hours:.1f} hours on {gpus} GPUs: utilisation {needed / possible:.0%}"
+        f"{name:4} {needed:.2g} FLOP, {hours:.1f} h, {gpus} GPUs: "
+        f"utilisation {needed / possible:.0%}"
     )
 
 # %% tags=["remove-cell"]
@@ -284,7 +284,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # We have measured single training steps of the base model on an H200 with `transformer bench wmt14-base` ([results](../book/results.md), section *On a GPU*). How long would all steps take at this speed?
 
-# %%
+# %% tags=["hide-input"]
 stored = Path("../book/results/gpu/base-compiled.json")
 if stored.exists():  # not in Colab
     (bench,) = json.loads(stored.read_text("utf-8"))["results"]["recipes"]
@@ -292,7 +292,7 @@ if stored.exists():  # not in Colab
         statistics.median(bench["implementations"][i]["speeds"]) for i in (0, -1)
     )
     minutes = steps * batch_tokens / speed / 60
-    print(f"{speed:,.0f} target tokens a second: {minutes:.0f} minutes in all")
+    print(f"{round(speed, -3):,.0f} target tokens/s: {minutes:.0f} minutes in all")
     flop_per_token = bench["flops"] / bench["target_tokens"]  # counts padding
     measured_peak = products_alone * flop_per_token
     real_tokens = bench["source_tokens"] + bench["target_tokens"]
@@ -332,14 +332,14 @@ rows = []
 for gpu, watts, euros, gpus in machines:
     for name in ("base", "big"):
         row = costs(flop[name], gpu, watts, euros, gpus)
-        rows.append([f"{gpus} {gpu}", name, *row])
-header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
+        rows.append([f"{name}, {gpus} {gpu}", *row])
+header = ["", "hours", "kWh", "rent (€)", "power (€)"]
 print(tabulate(rows, header, floatfmt=".1f"))
 
 # %% [markdown]
 # ## Choose a recipe and a GPU
 #
-# A **recipe** is a named set of all settings of a training run: its corpus, model and training. Begin with a small one, so that mistakes don't cost days:
+# A **recipe** is a named set of all settings of a training run: its corpus, model and training. Begin with a small one, so that mistakes don't cost days. The table counts parameters and target tokens in millions (M):
 
 # %%
 rows = []
@@ -347,9 +347,10 @@ for name in ("wmt14-mini", "multi30k", "iwslt17", "wmt14-base", "wmt14-big"):
     model, training = RECIPES[name].model, RECIPES[name].training
     tokens = training.steps * training.batch_tokens
     hours = costs(rule_of_thumb(RECIPES[name]), "T4")[0]
-    rows.append([name, model.n_parameters / 1e6, tokens / 1e6, hours])
-header = ["recipe", "million parameters", "million target tokens", "T4 hours"]
-print(tabulate(rows, header, floatfmt=",.1f"))
+    time_on_t4 = f"{hours:.1f}" if hours >= 0.1 else "< 0.1"
+    rows.append([name, model.n_parameters / 1e6, tokens / 1e6, time_on_t4])
+header = ["recipe", "M params", "M tokens", "T4 hours"]
+print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
 
 # %% [markdown]
 # `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). It isn't a usable translator, but it shows that every step works.
@@ -369,8 +370,8 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # only a description
 settings = {
     "as it is": {},
-    "gradient accumulation, 2 parts": {"gradient_accumulation_steps": 2},
-    "gradient accumulation, 4 parts": {"gradient_accumulation_steps": 4},
+    "accumulation in 2 parts": {"gradient_accumulation_steps": 2},
+    "accumulation in 4 parts": {"gradient_accumulation_steps": 4},
     "activation checkpointing": {"activation_checkpointing": True},
 }
 rows = []
@@ -417,17 +418,20 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% tags=["hide-input"]
 commands = [
-    ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids", style.KEY),
-    ("train", "100,000 steps; resumes\nafter an interruption", "checkpoints", style.QUERY),
-    ("average", "the mean of the weights of\nthe last checkpoints", "averaged", style.VALUE),
-    ("evaluate", "beam search on the test set;\nscores with signatures", "test.scores.json", style.OUTPUT),
-    ("translate", "your own sentences", "text", style.PLAIN),
+    ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids"),
+    ("train", "100,000 steps; resumes\nafter an interruption", "checkpoints"),
+    ("average", "the mean of the weights of\nthe last checkpoints", "averaged"),
+    ("evaluate", "beam search on the test set;\nscores with signatures", "test.scores.json"),
+    ("translate", "your own sentences", "text"),
 ]  # fmt: skip
 with style.in_style():
     figure, axes = style.new_figure(3.9, 3.9)
-    for row, (name, does, leaves, colour) in enumerate(commands):
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "none", "linewidth": 2}
-        box["edgecolor"] = colour
+    box = {
+        "boxstyle": "round,pad=0.35",
+        "facecolor": "none",
+        "edgecolor": style.INK,
+    }
+    for row, (name, does, leaves) in enumerate(commands):
         axes.text(0, -row, name, ha="center", va="center", bbox=box)
         axes.text(0.62, -row, does, va="center", fontsize=10)
         if row < len(commands) - 1:
@@ -513,7 +517,9 @@ def shell(line, exit_code=0):
     text = output.getvalue().replace(os.environ["TINY"], "$SMALL")
     printed = text.replace(f"{work}/", "").split("\n")
     lines = [text for text in printed if "\r" not in text]  # no progress bars
-    wrapped = [fill(t, 90) if t.startswith("error") else t for t in lines]
+    wrapped = [  # except tables
+        t if "  " in t else fill(t, 90, subsequent_indent="    ") for t in lines
+    ]
     print("\n".join(wrapped).strip("\n"))
     assert status == exit_code
     return lines
@@ -521,6 +527,8 @@ def shell(line, exit_code=0):
 
 # %% [markdown]
 # ### Prepare
+#
+# `prepare` turns the text into token ids:
 
 # %%
 printed = shell(f"transformer prepare {RECIPE} $SMALL")
@@ -574,6 +582,8 @@ printed = shell(f"transformer bench {RECIPE}")
 
 # %% [markdown]
 # ### Train
+#
+# `train` prints its progress, and saves checkpoints and the values of the training curves:
 
 # %%
 printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
@@ -634,7 +644,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # | 100,000 | BLEU 25.1 (sacreBLEU) | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
 # | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
-# The other scores at 100,000 steps are of averaged checkpoints, that at 112,760 is of the last one. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss. Early on, trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+# The other two scores at 100,000 steps come from averaged checkpoints, the one at 112,760 from the last checkpoint alone. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss. Early on, trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
 #
 # ### If the session ends
 #
@@ -678,7 +688,7 @@ def checksums(run):
 
 
 for name, (weights, _) in checksums(interrupted).items():
-    print(f"{name}  {weights['sha256'][:40]}…")
+    print(f"{name:12}  {weights['sha256'][:16]}…")
 assert checksums(uninterrupted) == checksums(interrupted)
 
 # %% [markdown]
@@ -753,7 +763,10 @@ with style.in_style():
     axes.plot(line, heights, "-o", color=style.QUERY, markersize=4)
     labels = [str(int(name[5:])) for name in step_checkpoints(run)[-2:]]
     for at in (2, 6):
-        axes.plot(line[at], heights[at], "o", color=style.WRONG, markersize=9)
+        label = "the two checkpoints" if at == 2 else None
+        axes.plot(
+            line[at], heights[at], "o", color=style.WRONG, markersize=9, label=label
+        )
     mean = losses["averaged"]
     axes.axhline(mean, color=style.VALUE, linestyle="--", label="average of five")
     ticks = [f"step\n{labels[0]}", "half-\nway", f"step\n{labels[1]}"]
@@ -848,7 +861,7 @@ def diagnose(run):
     return {
         "target tokens per step": round(row["target_tokens"] / row["step"]),
         "length ratio": round(len(hypotheses) / len(references), 2),
-        "empty, truncated": [scores["test_set"][k] for k in ("empty", "truncated")],
+        **{kind: scores["test_set"][kind] for kind in ("empty", "truncated")},
         "checkpoints averaged": len(scores["model"]["averaged"] or []),
         "beam size": scores["settings"]["beam_size"],
     }
@@ -862,7 +875,9 @@ for what, value in diagnose(run).items():
 found = diagnose(run)
 if not FULL_SIZE:
     assert 450 < found["target tokens per step"] <= 500
-    assert found["empty, truncated"] == [0, 0] and found["length ratio"] < 0.95
+    assert (
+        found["empty"] == found["truncated"] == 0 and found["length ratio"] < 0.95
+    )
     assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]

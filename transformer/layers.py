@@ -125,6 +125,9 @@ class DecoderLayer(ActivationCheckpointedLayer):
             The shape of x.
         """
         is_causal = target_mask is None and cache is None  # a cache has no later positions
-        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache, is_causal=is_causal))
+        x = self.residuals[0](
+            x,
+            lambda y: self.self_attention(y, mask=target_mask, cache=cache, is_causal=is_causal),
+        )
         x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
         return self.residuals[2](x, self.feed_forward)

@@ -168,9 +168,9 @@ class Transformer(nn.Module):
             (batch, target, d_model): at each position the representation from which the next token is predicted.
         """
         x = self.embed(target, self.target_embedding)
-        # In training, we pass None, which means the plain causal mask: it is faster, and enough. All padding is at the
-        # end, so it already hides padding from every real token; and the loss ignores the outputs at padding, the only
-        # ones that differ.
+        # In training, we pass None, which means the plain causal mask: it is faster, and enough.
+        # All padding is at the end, so it already hides padding from every real token; and the
+        # loss ignores the outputs at padding, the only ones that differ.
         mask = None if self.training else target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)

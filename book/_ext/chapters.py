@@ -96,13 +96,13 @@ def figures(doctree: nodes.document) -> list[str]:
 
 
 def without_text(svg: str) -> str:
-    """Return an SVG image of matplotlib, made smaller: without its text, what has the id *legend*, and long numbers."""
+    """Return an SVG image of matplotlib, made smaller: without its text, legends, and long numbers."""
     ElementTree.register_namespace("", SVG)
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         for group in list(parent):
             is_text = any(use.get(LINK, "").startswith("#DejaVu") for use in group.findall(f"{{{SVG}}}use"))
-            if is_text or group.get("id") == "legend":
+            if is_text or group.get("class") == "legend":
                 parent.remove(group)
     crop(root)
     return re.sub(r"\s+", " ", re.sub(r"(\d\.\d)\d+", r"\1", ElementTree.tostring(root, "unicode")))

@@ -36,7 +36,14 @@ from transformer.plots.style import LINE_STYLES, Picture, Row
 
 ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
+SCORES_BOX = "All scores, how they are computed, and where they come from"
 DETAILS = "How the scores are computed, and where they come from"
+BLEU_OF_NOISE = 2.0
+"""Where no BLEU is higher, figures compare the validation losses."""
+NUMBER = re.compile(r"\**[\d–][\d.,]*(\s±\s[\d.]+|\s×|%)?\**")
+"""A cell of a table that is a number, or a dash instead of one."""
+GROUPS = {"post": "post-norm", "pre": "pre-norm"}
+"""What the figures of learning curves call the labels before the comma."""
 COMPARED = {"train": "training", "loss": "loss", "beam": "beam search", "greedy": "greedy search"}
 """The benchmarks in the figure of speeds, and what they are called there."""
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
@@ -103,18 +110,20 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
 
 
 def summary(root: Path) -> list[Part]:
-    """Return a figure with the BLEU of each pretrained model on each of its test sets, with the widest beam."""
-    values = {}
+    """Return a figure with the BLEU of each pretrained model on each of its test sets, with the widest beam.
+
+    Bars that can be compared are next to each other.
+    """
+    groups: dict[str, dict[str, float]] = {}
     for name, (_, results) in pretrained_models(root).items():
         for test in results["test_sets"]:  # from the narrowest to the widest beam
             kind = TEST_SETS.get((test["corpus"], test["split"]), test["split"])
-            values[f"{name}, {kind}, {test['direction'].replace('-', ' → ')}"] = score(test, "BLEU")
-    if not values:
+            groups.setdefault(f"{kind}, {arrow(test)}", {})[name] = score(test, "BLEU")
+    if not groups:
         return [MISSING]
-    alt = (
-        "BLEU of the pretrained models: " + "; ".join(f"{label}: {value:.1f}" for label, value in values.items()) + "."
-    )
-    return [Picture(bars(values), alt)]
+    values = {f"{test_set}: {name}": bleu for test_set, models in groups.items() for name, bleu in models.items()}
+    described = "; ".join(f"{label}, {value:.1f}" for label, value in values.items())
+    return [Picture(bars(values), f"BLEU of the pretrained models. {described}.")]
 
 
 def bars(values: Mapping[str, float]) -> Figure:
@@ -147,10 +156,8 @@ def quality(root: Path) -> list[Part]:
         sources.append([f"`{name}`", *origin(results["provenance"])])
         training += [[f"`{name}`", *cells] for cells in session_cells(folder)]
     header = ["model", "direction", "test set", "sentences", "beam size", *columns]
-    parts: list[Part] = [
-        folded("All scores", table(header, rows)),
-        folded(DETAILS, signatures(tests), "Evaluation:", table(["model", *ORIGIN], sources, long=True)),
-    ]
+    origins = table(["model", *ORIGIN], sources, long=True)
+    parts: list[Part] = [folded(SCORES_BOX, table(header, rows), signatures(tests), "Evaluation:", origins)]
     if training:
         header = ["model", "steps", "minutes in all", *ORIGIN]
         parts += [folded("How they were trained", table(header, training, long=True))]
@@ -168,7 +175,7 @@ def session_cells(run: Path) -> Iterator[list[str]]:
 
 
 def experiment(root: Path, name: str) -> list[Part]:
-    """Return an experiment: a figure, a folded table with a row for each setting or beam size, and its folded runs."""
+    """Return an experiment: its figures, and a folded table of its scores with where they come from."""
     path = root / "book" / "results" / f"{name}.json"
     if not path.exists():
         return [MISSING]
@@ -178,43 +185,74 @@ def experiment(root: Path, name: str) -> list[Part]:
     tests = [test for row in finished for test in row["test_sets"]]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     if results["log"]:
-        parts: list[Part] = [folded("All runs and their scores", run_table(rows))]
-    elif len(labels) == 1:
-        parts = compare_beam_sizes(tests)
+        parts, scores = compare_runs(rows), run_table(rows)
+    elif len(labels) == 1 and tests:
+        parts, scores = compare_beam_sizes(tests)
     else:
-        parts = compare_settings(labels, rows)
+        parts, scores = compare_settings(labels, rows)
     runs = table(["run", "seed", *ORIGIN], session_rows(rows), long=True)
     file = f"All results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`."
-    return [*parts, folded(DETAILS, signatures(tests), "The runs:", runs, file)]
+    return [*parts, folded(SCORES_BOX, scores, signatures(tests), "The runs:", runs, file)]
+
+
+def seed_groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the finished runs, those that differ only in their seeds together, under the name of the first."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if not row["failed"]:
+            groups.setdefault(tuple(settings_of(row)), []).append(row)
+    return {group[0]["label"].removesuffix("-1" if len(group) > 1 else ""): group for group in groups.values()}
+
+
+def settings_of(row: Mapping[str, Any]) -> list[str]:
+    """Return what a run changed, but not its seed."""
+    return [setting for setting in row["differs"] if not setting.startswith("training.seed:")]
+
+
+def compare_runs(rows: list[dict[str, Any]]) -> list[Part]:
+    """Return a figure for each direction, with a row for all runs that differ only in their seeds."""
+    directions: dict[str, dict[str, list[float]]] = {}
+    for name, group in seed_groups(rows).items():
+        tests = [row["test_sets"][-1] for row in group]
+        what = f"{arrow(tests[0])}, beam {tests[0]['beam_size']}"
+        directions.setdefault(what, {})[name] = [score(test, "BLEU") for test in tests]
+    parts: list[Part] = []
+    for what, values in directions.items():
+        if len(values) > 1:
+            title = f"BLEU on the test set, {what}"
+            parts.append(Picture(strip_plot(values, title), f"{title}. {describe(values)}"))
+        else:
+            (name, bleu), *_ = values.items()
+            parts.append(f"BLEU of the run `{name}` on the test set ({what}): **{Spread.of(bleu).text()}**.")
+    return parts
 
 
 def run_table(rows: list[dict[str, Any]]) -> str:
     """Return a table of an experiment without variants: what each run changed, its scores, and means over seeds."""
     cells = []
-    seeds: dict[tuple[str, ...], list[tuple[str, tuple[float, float, float]]]] = {}
     for row in rows:
         length = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
         changes = "; ".join(map(change, row["differs"])) or "nothing"
         if row["failed"]:
             cells.append([row["label"], "", "", "", "", *length, f"{changes}. **{row['failed']}**"])
         else:
-            first, last = row["test_sets"][0], row["test_sets"][-1]
-            bleu = score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
-            cells.append(
-                [row["label"], *(f"{value:.1f}" for value in bleu), f"{row['parameters']:,}", *length, changes]
-            )
-            settings = tuple(setting for setting in row["differs"] if not setting.startswith("training.seed:"))
-            seeds.setdefault(settings, []).append((row["label"], bleu))
-    for settings, group in seeds.items():
+            bleu = [f"{value:.1f}" for value in three_scores(row)]
+            cells.append([row["label"], *bleu, f"{row['parameters']:,}", *length, changes])
+    for name, group in seed_groups(rows).items():
         if len(group) > 1:
-            labels, scores_by_seed = zip(*group, strict=True)
-            spreads = [Spread.of(column).text() for column in zip(*scores_by_seed, strict=True)]
-            changes = "; ".join(map(change, settings)) or "only the seed"
-            cells.append([f"{labels[0]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
+            spreads = [Spread.of(column).text() for column in zip(*map(three_scores, group), strict=True)]
+            changes = "; ".join(map(change, settings_of(group[0]))) or "only the seed"
+            cells.append([f"{name}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
     scores = [""] * 3
     if beam_sizes := beam_sizes_of(rows):
         scores = [f"{name}, beam {beam_sizes[i]}" for name, i in (("BLEU", 0), ("BLEU", -1), ("BLEU lc", -1))]
     return table(["run", *scores, "parameters", "steps", "minutes", "changed settings"], cells, long=True)
+
+
+def three_scores(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return a run's BLEU with the narrowest and the widest beam, and the latter in lower case."""
+    first, last = row["test_sets"][0], row["test_sets"][-1]
+    return score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
 
 
 def change(difference: str) -> str:
@@ -224,35 +262,34 @@ def change(difference: str) -> str:
     return re.sub(r"^\w+\.(.+): (.+), now (.+)$", r"\1 \2 → \3", difference)
 
 
-def compare_beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
-    """Return a figure and a folded table of the scores of the same models with each beam size."""
+def compare_beam_sizes(tests: list[dict[str, Any]]) -> tuple[list[Part], str]:
+    """Return a figure and a table of the scores of the same models with each beam size."""
     by_size: dict[int, list[dict[str, Any]]] = {}
     for test in tests:
         by_size.setdefault(test["beam_size"], []).append(test)
-    if not by_size:
-        return [MISSING]
     columns = common_scores(tests)
     values = {str(beam_size): [score(test, "BLEU") for test in group] for beam_size, group in by_size.items()}
     rows = []
     for beam_size, group in by_size.items():
         spreads = [Spread.of([score(test, name) for test in group]).text() for name in columns]
         rows.append([beam_size, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
-    return [
-        Picture(strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"),
-        folded("All scores", table(["beam size", *columns, "seconds", "seeds"], rows)),
-    ]
+    picture = Picture(
+        strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"
+    )
+    return [picture], table(["beam size", *columns, "seconds", "seeds"], rows)
 
 
-def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
-    """Return a figure and a folded table of the scores of each setting, with means over its seeds."""
-    cells, values, beam_sizes = [], {}, beam_sizes_of(rows)
+def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[list[Part], str]:
+    """Return a figure and a table of the scores of each setting, with means over its seeds; and what failed."""
+    cells, bleu, losses, beam_sizes = [], {}, {}, beam_sizes_of(rows)
     for label in labels:
         group = [row for row in rows if row["label"] == label]
         done = [row for row in group if not row["failed"]]
         columns = [[score(row["test_sets"][i], "BLEU") for row in done] for i in range(len(beam_sizes))]
         columns.append([score(row["test_sets"][-1], "BLEU lc") for row in done])
         line = [label, *(Spread.of(column).text() if column else "" for column in columns)]
-        line.append(Spread.of([row["curve"][-1]["valid_loss"] for row in done]).text(3) if done else "")
+        last_losses = [row["curve"][-1]["valid_loss"] for row in done]
+        line.append(Spread.of(last_losses).text(3) if done else "")
         failed = len(group) - len(done)
         line += [
             f"{done[0]['parameters']:,}" if done else "",
@@ -260,7 +297,8 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part
         ]
         cells.append(line)
         if done:
-            values[label] = [score(row["test_sets"][-1], "BLEU") for row in done]
+            bleu[label] = [score(row["test_sets"][-1], "BLEU") for row in done]
+            losses[label] = last_losses
     last = f"beam {beam_sizes[-1]}" if beam_sizes else "beam"
     header = [
         "setting",
@@ -269,26 +307,27 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part
         "validation loss",
     ]
     parts: list[Part] = []
-    if values:
+    if bleu and max(map(max, bleu.values())) < BLEU_OF_NOISE:
         parts.append(
-            Picture(strip_plot(values, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(values)}")
+            Picture(strip_plot(losses, "validation loss"), f"Validation loss by setting. {describe(losses, 3)}")
         )
-    parts.append(folded("All scores", table([*header, "parameters", "seeds"], cells)))
+    elif bleu:
+        parts.append(Picture(strip_plot(bleu, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(bleu)}"))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
-    return [*parts, *(f"- {failure}" for failure in failures)]
+    return [*parts, *(f"- {failure}" for failure in failures)], table([*header, "parameters", "seeds"], cells)
 
 
 def learning_curves(rows: list[dict[str, Any]]) -> Row:
     """Plot the validation loss over the steps, as means over the seeds; one figure per label before the comma.
 
-    A line ends with the shortest of its runs.
+    A line ends with the shortest of its runs. The figures have the same y axis.
     """
     groups: dict[str, dict[str, list[list[dict[str, float]]]]] = {}
     for row in rows:
         finite = [point for point in row["curve"] if point["valid_loss"] is not None]
         if finite:
             group, _, line = row["label"].partition(", ")
-            groups.setdefault(group, {}).setdefault(line or group, []).append(finite)
+            groups.setdefault(GROUPS.get(group, group), {}).setdefault(line or group, []).append(finite)
     figures = []
     for group, lines in groups.items():
         lines = dict(list(lines.items())[: len(LINE_STYLES)])
@@ -301,6 +340,10 @@ def learning_curves(rows: list[dict[str, Any]]) -> Row:
         alt = "; ".join(ends)
         figure = curves(steps, means, "step", f"{group}: validation loss")
         figures.append(Picture(figure, f"Validation loss over the steps, {group}. {alt}."))
+    axes = [picture.figure.axes[0] for picture in figures]
+    top = max(ax.get_ylim()[1] for ax in axes)
+    for ax in axes:
+        ax.set_ylim(top=top)
     return Row(*figures)
 
 
@@ -337,25 +380,30 @@ def first_below(curve: list[dict[str, float]], loss: float) -> tuple[float, floa
 
 
 def speed(root: Path) -> list[Part]:
-    """Return a figure of our speed relative to other implementations, and the tables of ``transformer bench``."""
-    parts: list[Part] = []
-    ratios: dict[str, list[float]] = {}
+    """Return figures of our speed relative to other implementations, and the tables of ``transformer bench``."""
+    pictures: list[Part] = []
+    tables: list[Part] = []
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
         facts = read(path)
+        recipes = facts.get("recipes", [])
         method = facts.get("rounds") or facts.get("steps")
         found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {method}."]
         found += benchmark_tables(facts)
+        ratios: dict[str, list[float]] = {}
         for benchmark in facts.get("benchmarks", []):
             if benchmark["name"] in COMPARED:
                 rows = [Measurement(**row) for row in benchmark["implementations"]]
                 ratios |= speed_ratios(COMPARED[benchmark["name"]], rows)
-        found += [recipe.tables(record) for record in facts.get("recipes", [])]
+        found += [recipe.tables(record) for record in recipes]
         found.append(table(ORIGIN, [origin(facts)], long=True))
-        parts.append(folded(f"`{facts['command']}`", *found))
-    if ratios:
-        alt = f"Our speed divided by that of other implementations, mean over the rounds: {describe(ratios, 2)}"
-        parts.insert(0, Picture(speed_plot(ratios), alt))
-    return parts or [MISSING]
+        cpu, threads = facts["machine"].split(",")[0], facts["threads"]
+        trained = [f"`{record['recipe']}`{', compiled' if record['compiled'] else ''}" for record in recipes]
+        title = f"Training {', '.join(trained)}" if trained else "Against other implementations"
+        tables.append(folded(f"{title}: {cpu}, {threads} thread{'s' if threads > 1 else ''}", *found))
+        if ratios:
+            alt = f"Our speed divided by that of other implementations, {cpu}, mean over the rounds: "
+            pictures.append(Picture(speed_plot(ratios, cpu), alt + describe(ratios, 2)))
+    return [*pictures, *tables] or [MISSING]
 
 
 def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
@@ -369,19 +417,35 @@ def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
 
 def decoding_trials(root: Path) -> list[Part]:
     """Return what was tried to make decoding on a CPU faster: a table for each part of a step, and for the search."""
-    path = root / "book" / "results" / "decoding-trials.json"
-    if not path.exists():
+    prefix = "decoding-trials-"
+    paths = sorted((root / "book" / "results").glob(f"{prefix}*.json"))
+    if not paths:
         return [MISSING]
-    facts = read(path)
-    origins = table(ORIGIN, [origin(facts)], long=True)
-    return [*benchmark_tables(facts), folded("Where these numbers come from", f"Measured: {facts['rounds']}.", origins)]
+    found = {path.stem.removeprefix(prefix).upper(): read(path) for path in paths}
+    parts: list[Part] = []
+    for benchmarks in zip(*(facts["benchmarks"] for facts in found.values()), strict=True):
+        measured = [[Measurement(**row) for row in benchmark["implementations"]] for benchmark in benchmarks]
+        header = ("implementation", *(f"relative time, {cpu}" for cpu in found))
+        firsts = [rows[0] for rows in measured]
+        rows = [
+            [same[0].name, *map(report.relative_time, firsts, same)]  # the same implementation on all CPUs
+            for same in zip(*measured, strict=True)
+        ]
+        parts.append(f"**{benchmarks[0]['name']}:** {benchmarks[0]['title']}\n\n{table(header, rows)}")
+    for cpu, facts in found.items():
+        method = f"Measured: {facts['rounds']}."
+        origins = table(ORIGIN, [origin(facts)], long=True)
+        parts.append(
+            folded(f"The speeds with {cpu}, and where they come from", method, *benchmark_tables(facts), origins)
+        )
+    return parts
 
 
 KERNELS = {
     "EFFICIENT_ATTENTION": "memory-efficient",
     "FLASH_ATTENTION": "FlashAttention",
-    "CUDNN_ATTENTION": "cuDNN",
     "MATH": "explicit",
+    "CUDNN_ATTENTION": "cuDNN",
 }
 """PyTorch's implementations of attention, and what they are called on the page."""
 MASKS = {"none": "none", "padding": "padding", "is_causal": "causal"}
@@ -396,9 +460,13 @@ def gpu(root: Path) -> list[Part]:
     parts: list[Part] = []
     for facts in found.values():
         recipes = facts["results"].get("recipes", []) if isinstance(facts["results"], dict) else []
-        parts += [recipe.tables(record) for record in recipes]
+        for record in recipes:
+            compiled = "compiled" if record["compiled"] else "not compiled"
+            parts.append(f"**Training**, {compiled}, on one {gpu_name(facts)}\n\n{recipe.tables(record)}")
     if "attention" in found:
-        parts.append(attention_kernels(found["attention"]["results"]))
+        title = f"**Attention** on one {gpu_name(found['attention'])}"
+        method = "milliseconds forward and backward in one layer of the base model"
+        parts.append(f"{title}, {method}\n\n{attention_kernels(found['attention']['results'])}")
     if "decoding" in found:
         header = ("implementation", "search", "sentences", "new tokens each", "seconds", "sentences/s")
         rows = [
@@ -406,7 +474,9 @@ def gpu(root: Path) -> list[Part]:
              f"{r['sentences_per_second']:,.0f}")
             for r in found["decoding"]["results"] if "seconds" in r
         ]  # fmt: skip
-        parts.append("**Decoding** with the base model, random weights and random sentences\n\n" + table(header, rows))
+        title = f"**Decoding** on one {gpu_name(found['decoding'])}"
+        method = "with the base model, random weights and random sentences"
+        parts.append(f"{title}, {method}\n\n{table(header, rows)}")
     origins = [
         [*origin(facts)[:2], f"{facts['gpu']}; {facts['machine']}", *origin(facts)[3:]] for facts in found.values()
     ]
@@ -414,36 +484,42 @@ def gpu(root: Path) -> list[Part]:
     return parts
 
 
+def gpu_name(facts: Mapping[str, Any]) -> str:
+    """Return the name of the GPU without its number, memory and versions."""
+    return str(facts["gpu"]).split(",")[0].removeprefix("1 × ")
+
+
 def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of the milliseconds that attention takes, forward and backward, with each implementation."""
+    """Return a table of the milliseconds that attention takes with each implementation.
 
-    def cell(row: Mapping[str, Any]) -> str:
-        if "error" in row:
-            return "not possible"
-        same, new = row["milliseconds"], row["milliseconds_of_new_shapes"]
-        return f"{same:.2f}" + (f" (new shape: {new:,.0f})" if new > 10 * same else "")
-
-    times = {(r["sentences"], r["length"], r["mask"], r["kernel"]): cell(r) for r in rows}
-    cases = dict.fromkeys(key[:3] for key in times)
-    lines = [
-        [f"{sentences:,} × {length}", MASKS[mask], *(times[sentences, length, mask, kernel] for kernel in KERNELS)]
-        for sentences, length, mask in cases
-    ]
-    title = "**Attention**, milliseconds forward and backward in one layer of the base model"
-    return f"{title}\n\n" + table(["sentences × tokens", "mask", *KERNELS.values()], lines)
+    For cuDNN, the last column has the time for shapes that it hasn't seen before.
+    """
+    cases: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        case = f"{row['sentences']:,} × {row['length']}", MASKS[row["mask"]]
+        cases.setdefault(case, {})[row["kernel"]] = row
+    lines = []
+    for case, found in cases.items():
+        times = [found[kernel].get("milliseconds") for kernel in KERNELS]
+        new = found["CUDNN_ATTENTION"].get("milliseconds_of_new_shapes")
+        cells = [f"{time:.2f}" if time else "not possible" for time in times]
+        lines.append([*case, *cells, f"{new:,.0f}" if new else ""])
+    return table(["sentences × tokens", "mask", *KERNELS.values(), "cuDNN, new shape"], lines)
 
 
 def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:
     """Return our speed divided by that of each other implementation, round by round; the first row is ours."""
     ours, *others = rows
     return {
-        f"{what}: {other.name}": [own / its for own, its in zip(ours.speeds, other.speeds, strict=False)]
+        f"{what}: {other.name.replace(': ', ', ')}": [
+            own / its for own, its in zip(ours.speeds, other.speeds, strict=False)
+        ]
         for other in others
         if other.speeds
     }
 
 
-def speed_plot(ratios: Mapping[str, Sequence[float]]) -> Figure:
+def speed_plot(ratios: Mapping[str, Sequence[float]], title: str) -> Figure:
     """Draw a dot for each round on a logarithmic axis, and a line where both implementations are equally fast."""
     wrapped = {textwrap.fill(label, 30): values for label, values in ratios.items()}
     figure = strip_plot(wrapped, "our speed divided by theirs; bar: the median", "median")
@@ -454,7 +530,8 @@ def speed_plot(ratios: Mapping[str, Sequence[float]]) -> Figure:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50) if tick < 2 * max(map(max, ratios.values()))])
         axes.axvline(1, color=style.INK, linewidth=1, linestyle=":")
-        axes.set_xlim(left=0.45)
+        axes.set_xlim(left=min(0.45, 0.9 * min(map(min, ratios.values()))))
+        axes.set_title(title, loc="left")
         figure.set_figheight(0.9 + 0.6 * len(ratios))
     return figure
 
@@ -486,10 +563,10 @@ def language_filter(root: Path) -> list[Part]:
     if not path.exists():
         return [MISSING]
     results = read(path)
-    rows = [
-        [row["threshold"], row["dropped"], *(f"{row[name]:.1%}" for name in ("precision", "recall"))]
-        for row in results["thresholds"]
-    ]
+    rows = []
+    for row in results["thresholds"]:
+        cells = [row["threshold"], row["dropped"], *(f"{row[name]:.1%}" for name in ("precision", "recall"))]
+        rows.append([f"**{cell}**" if row["threshold"] == results["recipe"] else cell for cell in cells])
     sides = results["sides"]
     summary = (
         f"Of {results['pairs']:,} pairs, the other filters keep {results['checked']:,}; {results['labelled']} of these "
@@ -498,7 +575,7 @@ def language_filter(root: Path) -> list[Part]:
         f"target in {sides['target']} and both in {sides['both']}."
     )
     origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], long=True))
-    return [table(["min_language_probability", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
+    return [table(["threshold", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
 
 
 def live_models(root: Path) -> list[Part]:
@@ -508,7 +585,7 @@ def live_models(root: Path) -> list[Part]:
         return [MISSING]
     models = read(path)["models"]
     measured = {
-        "sentences": [model["sentences"] for model in models.values()],
+        "sentences": [f"{model['sentences']:,}" for model in models.values()],
         "BLEU": [f"{model['bleu']:.2f}" for model in models.values()],
         "BLEU, 8 bits": [f"{model['bleu_8_bit']:.2f}" for model in models.values()],
         "threshold": [f"{model['threshold']:.2f}" for model in models.values()],
@@ -540,20 +617,20 @@ def everyday_sentences(root: Path) -> list[Part]:
     hundreds = {name: [sentence for which, _, sentence in lists if which == name] for name, *_ in lists}
     judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
     rows, origins = [], []
-    for version in versions:
-        which = "comes with the course" if version is versions[-1] else f"earlier version {version['weights'][:6]}"
+    for number, version in enumerate(versions, 1):
+        name = f"`{version['model']}`, version {number}"
         counts = []
         for sentences in hundreds.values():
             tried = {one: version["translations"][one] for one in sentences if one in version["translations"]}
-            counts.append(f"{count_right(tried, judgements)} of {len(tried)}" if tried else "not tried")
-        rows.append([f"`{version['model']}`, {which}", *counts])
-        origins.append([f"`{version['model']}`", f"`{version['weights'][:12]}`", *origin(version["provenance"])])
+            counts.append(str(count_right(tried, judgements)) if tried else "\N{EN DASH}")
+        rows.append([name, *counts])
+        origins.append([name, f"`{version['weights'][:12]}`", *origin(version["provenance"])])
     last = [
         [topics[pair[0]], *pair, judgements.get(pair, "not judged yet")]
         for pair in versions[-1]["translations"].items()
     ]
     return [
-        table(["model", *(f"right in the {name} hundred" for name in hundreds)], rows),
+        table(["right, of a hundred", *hundreds], rows),
         folded(
             "The sentences and the last model's translations", table(["topic", "English", "German", "judgement"], last)
         ),
@@ -580,6 +657,11 @@ def signatures(tests: Iterable[dict[str, Any]]) -> str:
     """Return a table of how the scores were computed, with each signature once."""
     unique = dict.fromkeys((result["name"], result["signature"]) for test in tests for result in test["scores"])
     return table(["score", "signature"], [[name, f"`{signature}`"] for name, signature in unique], long=True)
+
+
+def arrow(test: Mapping[str, Any]) -> str:
+    """Return the direction of a test set as "en → de"."""
+    return str(test["direction"]).replace("-", " → ")
 
 
 def score(test: Mapping[str, Any], name: str) -> float:
@@ -609,14 +691,22 @@ def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = False) -> str:
-    """Return a Markdown table; numbers are not reformatted.
+    """Return a Markdown table; numbers are not reformatted, and right-aligned except in the first column.
 
     Args:
         long: the last column holds long text and gets more width.
     """
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
-    text = tabulate(cells, header, tablefmt="github", disable_numparse=True)
+    columns = list(zip(*cells, strict=True))[1:]
+    align = ["left", *("right" if mostly_numbers(column) else "left" for column in columns)]
+    text = tabulate(cells, header, tablefmt="pipe", disable_numparse=True, colalign=align if cells else None)
     return f":::{{table}}\n:class: long-end\n\n{text}\n:::\n" if long else f"{text}\n"
+
+
+def mostly_numbers(cells: Sequence[str]) -> bool:
+    """Return whether more than half of the cells that aren't empty are numbers."""
+    filled = [cell for cell in cells if cell]
+    return 2 * sum(bool(NUMBER.fullmatch(cell)) for cell in filled) > len(filled)
 
 
 def folded(title: str, *texts: str) -> str:
@@ -665,7 +755,11 @@ class ResultsDirective(SphinxDirective):
                 self.state.nested_parse(StringList(part.splitlines(), self.env.docname), self.content_offset, container)
                 result += container.children
             else:
-                result.append(nodes.raw("", f'<div style="margin: 1rem 0">{part._repr_html_()}</div>', format="html"))
+                result.append(
+                    nodes.raw(
+                        "", f'<div style="margin: 1rem 0; text-align: center">{part._repr_html_()}</div>', format="html"
+                    )
+                )
         return result
 
 

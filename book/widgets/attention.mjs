@@ -76,7 +76,7 @@ function render({ el }) {
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
       h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
     );
-    const row = (_, i) => [`${i + 1}`, format(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], QUERY, 60)), format(values[i])];
+    const row = (_, i) => [`${i + 1}`, format(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], PLAIN, 60)), format(values[i])];
     numbers.replaceChildren(table(`Attention of the query ${format(query)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
     status.textContent = `Output (${output.map((value) => value.toFixed(2)).join(", ")}): the sum of the values, weighted by ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`;
   }

@@ -1,7 +1,7 @@
 // Edit a mask and see the weights that it leads to, if it is applied before the softmax or, wrongly, after it (chapter 4).
 
 import { h } from "./html.mjs";
-import { QUERY, WRONG, checkbox, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
+import { PLAIN, WRONG, checkbox, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
 
 const WORDS = ["<bos>", "it", "was", "very", "tired"];
 
@@ -67,7 +67,7 @@ function render({ el }) {
     const attentionWeights = maskedWeights(SCORES, mask, late.value());
     const sums = attentionWeights.map((row) => row.reduce((a, b) => a + b, 0));
     const shade = (weight) =>
-      h("span", { style: `display: block; padding: 0 .2rem; border-radius: .2rem; border-bottom: .4em solid color-mix(in srgb, ${QUERY} ${(100 * weight).toFixed(0)}%, transparent)` }, weight.toFixed(2));
+      h("span", { style: `display: block; padding: 0 .2rem; border-radius: .2rem; border-bottom: .4em solid color-mix(in srgb, ${PLAIN} ${(100 * weight).toFixed(0)}%, transparent)` }, weight.toFixed(2));
     const total = (sum) => h("strong", { style: sum > 0.9995 ? "" : `border-bottom: .4em solid ${WRONG}` }, sum.toFixed(2));
     weights.replaceChildren(
       table("Weights: each row shows which keys a query attends to", ["", ...names, "sum"],

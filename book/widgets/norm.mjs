@@ -22,8 +22,8 @@ export function layerNorm(x, epsilon = 1e-5) {
  * @param {number[]} x the vector of one position.
  * @param {number[][][]} sublayers a matrix for each.
  * @param {boolean} normFirst whether to use pre-norm.
- * @returns {Object[]} for each sublayer the mean squares of its `output`, of the residual `sum` and of the `stream` after
- *   it, and the cosine similarity between the stream and the first input.
+ * @returns {Object[]} for each sublayer the mean squares of its `output` and of the `stream` after it, and the cosine
+ *   similarity between the stream and the first input.
  */
 export function residualStream(x, sublayers, normFirst) {
   const first = x;
@@ -33,7 +33,7 @@ export function residualStream(x, sublayers, normFirst) {
     const output = matrix.map((row) => row.reduce((sum, weight, i) => sum + weight * input[i], 0));
     const sum = add(x, output);
     x = normFirst ? sum : layerNorm(sum);
-    return { output: meanSquare(output), sum: meanSquare(sum), stream: meanSquare(x), cosine: cosine(x, first) };
+    return { output: meanSquare(output), stream: meanSquare(x), cosine: cosine(x, first) };
   });
 }
 
@@ -66,12 +66,12 @@ function render({ el }) {
     status.textContent =
       (pre.value() ? "Pre-norm, x + sublayer(norm(x)): the stream itself is never normalised. " : "Post-norm, norm(x + sublayer(x)): the stream is normalised after every addition. ") +
       `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${last.cosine.toFixed(2)}.`;
-    const row = ({ output, sum, stream, cosine }, i) => [
+    const row = ({ output, stream, cosine }, i) => [
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
-      ...[output, sum].map((value) => value.toFixed(2)), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)), cosine.toFixed(2),
+      output.toFixed(2), cosine.toFixed(2), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)),
     ];
-    numbers.replaceChildren(table("Mean squares after each sublayer, from the first to the last; the input has 1",
-      ["sublayer", "its output", "sum", "stream", "", "cosine with the input"], steps.map(row)));
+    numbers.replaceChildren(table("Mean squares of each sublayer's output and of the stream after it (the input has 1), and the stream's cosine with the input",
+      ["sublayer", "its output", "cosine", "stream", ""], steps.map(row)));
   }
 
   showWidget(el, [pre, layers, scale, seed].map((control) => control.el), status, numbers);

@@ -20,6 +20,7 @@ const STYLE = `
 .small-widget .side { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: start; }
 .small-widget .side > * { min-width: 0; max-width: 100%; }
 .small-widget svg { fill: var(--text); font-size: 12px; max-width: 100%; height: auto; }
+.small-widget svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
 .small-widget .scroll { overflow-x: auto; max-width: 100%; }
 .small-widget .scroll table { border-collapse: collapse; width: auto; margin: 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
 .small-widget .scroll :is(th, td) { padding: .15rem .3rem; text-align: end; border-bottom: 1px solid var(--border); white-space: nowrap; }

@@ -58,10 +58,10 @@ function render({ el }) {
     status.textContent =
       `Blue: position ${p}. Orange: position ${p + k}. The rotation of each hand from blue to orange depends on k but not on the ` +
       `position. The same holds for the dot product of the two vectors, ${product.toFixed(2)}.`;
-    const columns = ["pair", "wavelength", `p = ${p}`, `p = ${p + k}`, "rotation", `from 0 to ${k}`];
+    const columns = ["pair", "rotation", `from 0 to ${k}`, "wavelength", `p = ${p}`, `p = ${p + k}`];
     numbers.replaceChildren(
-      table("Sine and cosine of each pair, and its rotation, between the two positions and from position 0", columns,
-        rotation.map((degrees, i) => [`${i}`, wavelength(i), tip(first, i), tip(second, i), `${degrees.toFixed(1)}°`, `${fromZero[i].toFixed(1)}°`])),
+      table("The rotation of each pair between the two positions and from position 0, and its sine and cosine at both positions", columns,
+        rotation.map((degrees, i) => [`${i}`, `${degrees.toFixed(1)}°`, `${fromZero[i].toFixed(1)}°`, wavelength(i), tip(first, i), tip(second, i)])),
     );
   }
 

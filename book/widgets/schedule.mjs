@@ -35,7 +35,7 @@ function render({ el }) {
       [{ at: [w, peak], colour: KEY, name: `peak ${scientific(peak)}` }],
       { x: STEPS, y: top, xName: `step (0 to ${count(STEPS)})`, yName: `learning rate (0 to ${scientific(top)})` },
     ));
-    const rows = [[1, "the first step"], [w / 2, "half of the warm-up"], [w, "the peak"], [4 * w, "four times the warm-up: half the peak"], [100000, "the base model's last step"]];
+    const rows = [[1, "the first step"], [w / 2, "half of the warm-up"], [w, "the peak"], [4 * w, "4 × warm-up: half the peak"], [100000, "base model's last step"]];
     numbers.replaceChildren(table("The learning rate at some steps", ["step", "learning rate", ""], rows.map(([step, which]) => [count(step), scientific(rate(step)), which])));
   }
 

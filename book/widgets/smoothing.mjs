@@ -15,13 +15,15 @@ export function smoothedLoss(p, vocabulary, smoothing) {
   return -right * Math.log(p) - (smoothing ? rest : 0);
 }
 
+const STYLE = "@media (max-width: 30rem) { .smoothing td span { display: none } }"; // no room for the bars
+
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
   const percent = (p) => `${(100 * p).toFixed(1)}%`;
   const probability = slider("probability of the correct token", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
   const smoothing = slider("smoothing ε", { min: 0, max: 0.4, step: 0.01, value: 0.1 }, draw, (e) => e.toFixed(2));
   const size = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
-  const status = statusLine(), picture = h("div"), numbers = h("div");
+  const status = statusLine(), picture = h("div"), numbers = h("div", { class: "smoothing" });
 
   function draw() {
     const [p, e, V] = [probability.value(), smoothing.value(), 2 ** size.value()];
@@ -45,7 +47,7 @@ function render({ el }) {
       [row("the correct token", right, p), row("each other token", other, (1 - p) / (V - 1))]));
   }
 
-  showWidget(el, [probability, smoothing, size].map((control) => control.el), status, picture, numbers);
+  showWidget(el, [probability, smoothing, size].map((control) => control.el), h("style", {}, STYLE), status, picture, numbers);
   draw();
 }
 

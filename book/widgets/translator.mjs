@@ -89,7 +89,7 @@ ${STAGES_STYLE}${TOUR_STYLE}
   .translator { padding: .6rem; }
   .translator .translation { min-height: 3lh; } /* so that the examples stay where they are */
   .translator :is(.best, .steps) { font-size: .78rem; }
-  .translator :is(.best, .steps) :is(th, td) { padding-inline: .1rem; }
+  .translator :is(.best, .steps) :is(th, td) { padding-inline: .2rem; }
 }
 @media print { .translator .scroll { max-height: none; } }
 `;
@@ -160,7 +160,10 @@ function render({ model, el }) {
     h("label", { class: "wide" }, from, sentence),
   );
   const treeFold = h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
-  const headsFold = h("details", { open: true }, h("summary", {}, "Attention heads"), allOn, large, heads);
+  const howToRead =
+    "A row is a token that attends, a column a token that it attends to; the lighter a cell, the larger the weight. " +
+    "Click a map to enlarge it; untick a head to ablate it (switch it off).";
+  const headsFold = h("details", { open: true }, h("summary", {}, "Attention heads"), h("p", { class: "status" }, howToRead), allOn, large, heads);
   const { tokens, softmax } = stages.parts;
   const tour = createTour(translatorSteps({ input: form, tokens, heads: headsFold, tree: treeFold, softmax }, ablateOneHead, restoreHeads));
 
@@ -468,9 +471,9 @@ function render({ model, el }) {
         {},
         h("td", { class: "number" }, `${i + 1}`),
         h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
-        ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((value) => h("td", { class: "number" }, value)),
+        ...[logProbability.toFixed(3), score.toFixed(3), `${tokens.length + 1}`].map((value) => h("td", { class: "number" }, value)),
       );
-    const names = ["", "translation", "log-probability", "score", "tokens"];
+    const names = ["", "translation", "log-probability", "score", "tokens with <eos>"];
     const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
     const head = h("tr", {}, ...names.map((name) => (name ? column(name) : h("td"))));
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));

@@ -45,7 +45,7 @@ function layout(trace, vocabulary) {
  */
 export function searchTree(trace, vocabulary, label) {
   const nodes = layout(trace, vocabulary);
-  const width = COLUMN * (Math.max(...nodes.map(({ column }) => column)) + 1);
+  const width = COLUMN * (Math.max(...nodes.map(({ column }) => column)) + 1) + 12;
   const height = ROW * nodes.at(-1).length + 10;
   const x = ({ column }) => COLUMN * (column + 0.5);
   const y = ({ length }) => ROW * (length - 0.5);
@@ -64,7 +64,7 @@ export function searchTree(trace, vocabulary, label) {
       h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${node.logProbability.toFixed(2)}, score ${node.score.toFixed(3)}, ${node.fate}`),
       h("circle", { cx: x(node), cy: y(node), r: node.onBestPath ? 6 : 3.5, fill: COLOURS[node.fate] }),
       h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, withoutMark(node.piece).slice(0, 10)),
-      h("text", { x: x(node), y: y(node) + 17, "text-anchor": "middle", class: "score" }, node.score.toFixed(2)),
+      h("text", { x: x(node) + 10, y: y(node) + 4, class: "score" }, node.score.toFixed(2)),
     ),
   );
   return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);

@@ -36,7 +36,7 @@ def test_each_chapter_has_a_card_with_a_thumbnail(html):
 
 
 def test_a_thumbnail_has_shapes_in_the_middle_but_no_text():
-    legend = '<g id="legend"><path d="M 0 0 L 9 9" style="fill: red"/></g>'
+    legend = '<g class="legend"><path d="M 0 0 L 9 9" style="fill: red"/></g>'
     glyphs = '<g><defs><path id="DejaVuSans-37" d="M 0 0"/></defs><use xlink:href="#DejaVuSans-37"/></g>'
     namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     background = '<path d="M 0 0 L 90 0 L 90 60 z" style="fill: none"/>'

@@ -11,7 +11,6 @@ from book._ext.results import section
 from book.decoding_trials import (
     LAYERS,
     PRODUCTS,
-    RESULT,
     _batched_products,
     _cache,
     _fused,
@@ -21,9 +20,11 @@ from book.decoding_trials import (
     _topk_and_logsumexp,
     as_it_is,
     main,
+    result_path,
 )
 from transformer.bench.runner import Benchmark, Measurement
 
+ROOT = Path(__file__).parents[2]
 TOLERANCES = {"bfloat16": 0.01, "int8 (oneDNN)": 0.03}
 """Largest difference, relative to the largest output; those of float32 differ only by rounding."""
 
@@ -55,10 +56,14 @@ def test_the_result_has_a_table_for_each_benchmark(
     folder = tmp_path / "book" / "results"
     folder.mkdir(parents=True)
     monkeypatch.setattr(decoding_trials, "run", quickly)
-    monkeypatch.setattr(decoding_trials, "RESULT", folder / RESULT.name)
-    assert main(["--rounds", "2"]) == 0
-    names = [one["name"] for one in json.loads((folder / RESULT.name).read_text())["benchmarks"]]
-    assert names == [one["name"] for one in json.loads(RESULT.read_text())["benchmarks"]] == [*LAYERS, *names[2:]]
+    monkeypatch.setattr(decoding_trials, "RESULTS", folder)
+    for capability in ("AVX2", "AVX512"):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
+        assert main(["--rounds", "2"]) == 0
+        names = [one["name"] for one in json.loads(result_path().read_text())["benchmarks"]]
+        shipped = json.loads((ROOT / "book" / "results" / result_path().name).read_text())
+        assert names == [one["name"] for one in shipped["benchmarks"]] == [*LAYERS, *names[2:]]
     tables = "".join(map(str, section("decoding-trials", tmp_path)))
-    assert all(f"**{name}:**" in tables for name in names)
+    assert all(tables.count(f"**{name}:**") == 3 for name in names), "both together, then each with its speeds"
+    assert "| implementation | relative time, AVX2 | relative time, AVX512 |" in " ".join(tables.split())
     assert "2 interleaved rounds" in tables and "search" in capsys.readouterr().out

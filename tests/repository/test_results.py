@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -148,22 +149,24 @@ def test_measurements_on_a_gpu(root: Path) -> None:
     (folder / "decoding.json").write_text(json.dumps({**common, "results": [decoded | speed, missing]}))
     (folder / "big-compiled.failed.json").write_text("{}")
     shown = text(root, "gpu")
-    line = next(line for line in shown.splitlines() if "1,600 × 16" in line)
-    assert [cell.strip() for cell in line.strip("|").split("|")] == [
-        "1,600 × 16", "padding", "0.80", "not possible", "1.10 (new shape: 120)", "1.06"
-    ]  # fmt: skip
-    assert re.search(r"\| ours +\| greedy +\| 3,003 +\| 30 +\| 0.39 +\| 7,631 +\|", shown)
+    assert line(shown, "1,600 × 16") == ["1,600 × 16", "padding", "0.80", "not possible", "1.06", "1.10", "120"]
+    assert line(shown, "ours") == ["ours", "greedy", "3,003", "30", "0.39", "7,631"]
+    assert "**Attention** on one Some GPU," in shown and "**Decoding** on one Some GPU," in shown
     assert "theirs" not in shown and "1 × Some GPU" in shown and FACTS["commit"] in shown
 
 
 def test_language_filter(root: Path) -> None:
-    rows = [{"threshold": 0.01, "dropped": 123, "precision": 0.911, "recall": 0.9}]
+    rows = [
+        {"threshold": 0.01, "dropped": 123, "precision": 0.911, "recall": 0.9},
+        {"threshold": 0.02, "dropped": 152, "precision": 0.737, "recall": 0.941},
+    ]
     numbers = {"pairs": 35000, "checked": 34142, "labelled": 470, "wrong": 119, "recipe": 0.01}
     sides = {"source": 28, "target": 64, "both": 31}
     facts = {"provenance": FACTS, **numbers, "thresholds": rows, "sides": sides}
     (root / "book/results/language-filter.json").write_text(json.dumps(facts))
     shown = text(root, "language-filter")
-    assert re.search(r"\| 0.01 +\| 123 +\| 91.1% +\| 90.0% +\|", shown)
+    assert line(shown, "0.02") == ["0.02", "152", "73.7%", "94.1%"]
+    assert line(shown, "**0.01**") == ["**0.01**", "**123**", "**91.1%**", "**90.0%**"], "the recipe's is bold"
     assert "Of 35,000 pairs, the other filters keep 34,142; 470 of these were labelled, and 119" in shown
     assert "suspected in 28, the target in 64 and both in 31." in shown and FACTS["commit"] in shown
 
@@ -241,6 +244,8 @@ def test_a_log_shows_what_each_run_changed(root: Path) -> None:
         log=True,
     )
     shown = text(root, "multi30k")
+    (picture,) = (part for part in section("multi30k", root) if isinstance(part, Picture))
+    assert picture.alt == "BLEU on the test set, en → de, beam 4. wide: 34.0; as-it-is: 24.0."
     assert line(shown, "wide") == ["wide", "31.0", "34.0", "35.0", "123,456", "3,000", "2", "norm pre → wide"]
     assert line(shown, "as-it-is")[-1] == "nothing"
     assert line(shown, "hot")[1:5] == [""] * 4 and line(shown, "hot")[-1].endswith("**the gradient was not finite**")
@@ -263,6 +268,28 @@ def test_a_log_ends_with_means_over_seeds(root: Path) -> None:
     assert line(shown, "wide, mean of 3 seeds")[1:4] == ["92.0 ± 1.0", "95.0 ± 1.0", "96.0 ± 1.0"]
     assert line(shown, "wide, mean of 3 seeds")[-1] == "d_model 128 → 256"
     assert shown.count("mean of") == 2, "one run has no mean"
+    (picture,) = (part for part in section("multi30k", root) if isinstance(part, Picture))
+    assert "usual: 25.0 ± 1.4; wide: 95.0 ± 1.0; deep: 54.0." in picture.alt
+
+
+def test_a_log_with_one_group_of_runs_names_its_score_in_the_text(root: Path) -> None:
+    write_experiment(root, "wmt14-mini", [{**row("first", 1, 20), "differs": []}], log=True)
+    assert section("wmt14-mini", root)[0] == "BLEU of the run `first` on the test set (en → de, beam 4): **24.0**."
+
+
+def test_where_bleu_is_noise_the_figure_has_the_losses(root: Path) -> None:
+    rows = [row(label, 1, bleu, (1,), loss) for label, bleu, loss in (("Adam", -0.6, 5.25), ("Muon", 0.5, 5.0))]
+    write_experiment(root, "optimizer", rows)
+    picture = section("optimizer", root)[0]
+    assert isinstance(picture, Picture) and picture.alt == "Validation loss by setting. Adam: 5.250; Muon: 5.000."
+
+
+def test_numbers_are_right_aligned() -> None:
+    shown = results.table(
+        ["n", "name", "value"], [["1", "2 seeds", "1,234"], ["2", "none", "–"], ["4", "1", "5.0\xa0±\xa00.1"]]
+    )
+    first, second, third = shown.splitlines()[1].strip("|").split("|")
+    assert (first[0], first[-1], second[-1], third[-1]) == (":", "-", "-", ":")
 
 
 def test_an_experiment_of_failures_only(root: Path) -> None:
@@ -282,6 +309,8 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
     ]
     rows[3]["curve"].append({"step": 3000, "valid_loss": None, "minutes": 1})
     post, pre = results.learning_curves(rows).pictures
+    assert "post-norm" in post.alt and "pre-norm" in pre.alt
+    assert post.figure.axes[0].get_ylim() == pre.figure.axes[0].get_ylim()
     assert "warm ends at 3.00" in post.alt and "warm ends at 1.50" in pre.alt and "cold" in pre.alt
     (drawn,) = post.figure.axes[0].lines
     assert list(drawn.get_xdata()) == [1000, 3000] and list(drawn.get_ydata()) == [3, 3]
@@ -315,6 +344,63 @@ def test_what_the_page_says_about_muon() -> None:
         assert results.first_below(muon, loss)[0] < results.first_below(adam, loss)[0]
         assert muon[-1]["valid_loss"] < adam[-1]["valid_loss"]
         assert muon[-1]["step"] == adam[-1]["step"] and muon[-1]["minutes"] > adam[-1]["minutes"]
+    for name in ("Adam", "Muon"):
+        assert curves[f"{name}, factor 1"][-1]["valid_loss"] == min(
+            curve[-1]["valid_loss"] for label, curve in curves.items() if label.startswith(name)
+        )
+    for corpus in ("optimizer", "optimizer-wmt14-mini"):
+        ends = {label: [row["curve"][-1]["valid_loss"] for row in group] for label, group in by_label(corpus).items()}
+        assert max(ends["Muon"]) < min(ends["Adam"])
+
+
+def by_label(name: str) -> dict[str, list[dict[str, Any]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for one in json.loads((ROOT / "book" / "results" / f"{name}.json").read_text("utf-8"))["rows"]:
+        groups.setdefault(one["label"], []).append(one)
+    return groups
+
+
+def bleu_of(name: str) -> dict[str, list[float]]:
+    """The BLEU of each setting's seeds with the widest beam."""
+    return {label: [results.score(one["test_sets"][-1], "BLEU") for one in g] for label, g in by_label(name).items()}
+
+
+def test_what_the_page_concludes() -> None:
+    """The answers to the questions of the sections of "One setting at a time", and of the speedrun."""
+    starts, positions, heads = (bleu_of(name) for name in ("initialisation", "positions", "heads"))
+    assert min(starts["xavier"]) > max(starts["normal"])
+    assert (
+        min(positions["rotary"])
+        > max(positions["sinusoidal"])
+        > min(positions["sinusoidal"])
+        > max(positions["learned"])
+    )
+    assert max(heads["1"]) < min(min(values) for count, values in heads.items() if count != "1")
+    means = {count: Spread.of(values).mean for count, values in heads.items()}
+    gains = [means[after] - means[before] for before, after in pairwise(("1", "2", "4", "8", "16"))]
+    assert max(gains) == gains[0] and abs(gains[-1]) < 0.1
+    smoothing = {value: Spread.of(values) for value, values in bleu_of("smoothing").items()}
+    assert min(smoothing, key=lambda value: smoothing[value].mean) == "0"
+    losses = [
+        Spread.of([one["curve"][-1]["valid_loss"] for one in group]).mean for group in by_label("smoothing").values()
+    ]
+    assert losses == sorted(losses)
+    for one in by_label("beam-width")["pocket"]:
+        bleu = {test["beam_size"]: results.score(test, "BLEU") for test in one["test_sets"]}
+        assert bleu[1] < bleu[2] and max(bleu.values()) - bleu[4] < 0.1
+    captions, speedrun = (
+        results.seed_groups(json.loads((ROOT / "book" / "results" / f"{name}.json").read_text("utf-8"))["rows"])
+        for name in ("multi30k", "captions-speedrun")
+    )
+    full, quick, adam = (
+        Spread.of([results.score(one["test_sets"][-1], "BLEU") for one in group]).mean
+        for group in (captions["multi30k"], speedrun["speedrun"], speedrun["adam"])
+    )
+    assert 5 < full - quick < 6 and 2.5 < quick - adam < 3.5
+    short = {name: results.three_scores(group[0])[1] for name, group in speedrun.items() if name.startswith("600")}
+    gained = {name.removeprefix("600-steps-"): bleu - short["600-steps"] for name, bleu in short.items()}
+    assert min(gained[name] for name in ("no-dropout", "2-wider-layers", "warm-up-150")) > 1
+    assert max(abs(gained[name]) for name in ("learning-rate-1.5", "smoothing-0.05")) < 0.3
 
 
 def test_pretrained_models(root: Path) -> None:
@@ -342,7 +428,20 @@ def test_the_summary_has_the_widest_beam_of_each_test_set(root: Path) -> None:
     write_model(root, "tiny", [scored_on(1, 22.2), scored_on(4, 33.3), scored_on(4, 44.4, direction="de-en")])
     (picture,) = section("summary", root)
     assert isinstance(picture, Picture) and "22.2" not in picture.alt
-    assert "tiny, captions, en → de: 33.3; tiny, captions, de → en: 44.4." in picture.alt
+    assert "captions, en → de: tiny, 33.3; captions, de → en: tiny, 44.4." in picture.alt
+
+
+def test_scores_that_can_be_compared_are_next_to_each_other_in_the_summary(root: Path) -> None:
+    for name in ("one", "two"):
+        write_model(root, name, [scored_on(4, 33.3), scored_on(4, 44.4, direction="de-en")])
+    (picture,) = section("summary", root)
+    assert isinstance(picture, Picture)
+    assert [label.split(",")[1] for label in picture.alt.split(";")] == [
+        " en → de: one",
+        " en → de: two",
+        " de → en: one",
+        " de → en: two",
+    ]
 
 
 def test_published_scores_are_next_to_ours_on_the_same_test_set_only(root: Path) -> None:
@@ -398,6 +497,7 @@ def test_speeds_are_compared_round_by_round(root: Path) -> None:
     picture, _ = section("speed", root)
     assert isinstance(picture, Picture)
     assert picture.alt.replace("\xa0", " ").endswith("mean over the rounds: beam search: theirs: 1.25 ± 1.06.")
+    assert picture.figure.axes[0].get_title("left") == "A Fast Chip"
     (axes,) = picture.figure.axes
     assert {x for x, _ in np.asarray(axes.collections[0].get_offsets())} == {0.5, 2.0} and axes.get_xscale() == "log"
 

@@ -134,14 +134,14 @@ def norms() -> list[Case]:
     cases: list[Case] = [("layerNorm", [shifted.tolist()], F.layer_norm(shifted, (16,)).tolist())]
     for pre in (False, True):
         expected = [step.tolist() for step in residual_stream(first, matrices, "pre" if pre else "post")]
-        names = ("output", "sum", "stream", "cosine")
+        names = ("output", "stream", "cosine")
         result = [dict(zip(names, step, strict=True)) for step in expected]
         cases.append(("residualStream", [first.tolist(), matrices.tolist(), pre], result))
     return cases
 
 
 def residual_stream(first: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[torch.Tensor]:
-    """Apply the package's residuals; yield mean squares of output, sum and stream, and the cosine with the input."""
+    """Apply the package's residuals; yield mean squares of output and stream, and the cosine with the input."""
     residual = Residual(16, dropout=0.0, norm=norm).double().requires_grad_(False)
     outputs: list[torch.Tensor] = []
 
@@ -151,8 +151,8 @@ def residual_stream(first: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> 
 
     x = first
     for matrix in matrices:
-        before, x = x, residual(x, partial(sublayer, matrix))
-        sizes = [v.square().mean() for v in (outputs[-1], before + outputs[-1], x)]
+        x = residual(x, partial(sublayer, matrix))
+        sizes = [v.square().mean() for v in (outputs[-1], x)]
         yield torch.stack([*sizes, torch.cosine_similarity(x, first, dim=0)])
 
 

@@ -207,6 +207,6 @@ def tables(record: Mapping[str, Any]) -> str:
             ("share of the peak", f"{speed / peak:.1%}", "work per second over measured peak"),
         ]
     facts.append(("whole training", f"{report.number(hours)} hours", f"{record['steps']:,} steps, without validation"))
-    listing = tabulate(facts, ["measure", "value", "meaning"], tablefmt="github", colalign=("left", "right", "left"))
+    listing = tabulate(facts, ["measure", "value", "meaning"], tablefmt="pipe", colalign=("left", "right", "left"))
     title = f"{record['recipe']}: {record['parameters']:,} parameters{', compiled' if record['compiled'] else ''}"
     return f"{title}\n\n{report.table(rows, 'target tokens/s')}\n\n{listing}"

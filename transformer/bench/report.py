@@ -58,17 +58,24 @@ def table(rows: Sequence[Measurement], unit: str) -> str:
         header = header[:3]
     cells = []
     for row in rows:
-        # The machine's speed drifts, so implementations are compared round by round.
-        times = [first / own for first, own in zip(rows[0].speeds, row.speeds, strict=False)]
-        cell = [row.name, row.error or number(row.speed), f"{statistics.median(times):.2f} ×" if times else ""]
+        cell = [row.name, row.error or number(row.speed), relative_time(rows[0], row)]
         if row.peak_memory:
             relative = row.peak_memory / (rows[0].peak_memory or float("nan"))
             cell += [f"{row.peak_memory / 2**20:,.0f} MiB", f"{relative:.2f} ×"]
         cells.append(cell + [""] * (len(header) - len(cell)))
     align = ["left", *(["right"] * (len(header) - 1))]
-    return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
+    return tabulate(cells, header, tablefmt="pipe", disable_numparse=True, colalign=align)
+
+
+def relative_time(first: Measurement, other: Measurement) -> str:
+    """Format the time of an implementation relative to that of the first: the median over the rounds.
+
+    The machine's speed drifts, so they are compared round by round.
+    """
+    times = [before / own for before, own in zip(first.speeds, other.speeds, strict=False)]
+    return f"{statistics.median(times):.2f} ×" if times else ""
 
 
 def number(value: float) -> str:
     """Format with three significant digits, or more where the number is large."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")

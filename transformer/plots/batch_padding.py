@@ -166,7 +166,7 @@ def batch_explorer(
     )  # fmt: skip
     chart = alt.vconcat(
         alt.vconcat(header, (empty + tokens).properties(width=width, height=230)),
-        batch_sizes.properties(width=width - 35, height=120),
+        batch_sizes.properties(width=width - 35, height=230),
         description=description,
     )
     return style.chart_style(chart.add_params(*params), side_by_side=True)

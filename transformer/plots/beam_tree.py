@@ -10,7 +10,7 @@ import pandas as pd
 from transformer.decoding import Candidate
 from transformer.plots import style
 
-COLUMN, ROW = 48, 40
+COLUMN, ROW = 48, 44
 """Width and height of a candidate in pixels."""
 FATES = {"kept": style.QUERY, "finished": style.VALUE, "dropped": style.PLAIN}
 
@@ -85,6 +85,7 @@ def beam_tree(table: pd.DataFrame, description: str) -> Any:
     nodes = table.assign(x=table["rank"], y=table["step"], label=table["token"].str.replace("▁", ""))
     edges = nodes[nodes["parent"] >= 0].copy()
     edges["x0"], edges["y0"] = (nodes.loc[edges["parent"], axis].to_numpy() for axis in ("x", "y"))
+    edges["y_label"] = edges["y"] - 0.45  # an edge ends above the label of a candidate, so that it crosses no label
     width, height = COLUMN * (int(nodes["x"].max()) + 1), ROW * int(nodes["y"].max())
     x_scale = alt.Scale(domain=[-0.6, nodes["x"].max() + 0.6], nice=False)
     y_scale = alt.Scale(domain=[nodes["y"].max() + 0.4, 0.3], nice=False)
@@ -100,7 +101,7 @@ def beam_tree(table: pd.DataFrame, description: str) -> Any:
         .mark_rule()
         .encode(
             alt.X("x0:Q", scale=x_scale, axis=None), alt.Y("y0:Q", scale=y_scale, axis=steps),
-            alt.X2("x:Q"), alt.Y2("y:Q"),
+            alt.X2("x:Q"), alt.Y2("y_label:Q"),
             colour, strokeWidth=alt.condition(is_winner, alt.value(3), alt.value(1)),
             opacity=alt.condition("datum.fate == 'dropped'", alt.value(0.4), alt.value(1)),
         )
@@ -120,6 +121,6 @@ def beam_tree(table: pd.DataFrame, description: str) -> Any:
     points = base.mark_point(filled=True, opacity=1).encode(
         color=colour, size=alt.condition(is_winner, alt.value(110), alt.value(45))
     )
-    labels = base.mark_text(dy=-11, fontSize=10, limit=COLUMN + 6).encode(text="label:N")
+    labels = base.mark_text(dy=-14, fontSize=10, limit=COLUMN + 6).encode(text="label:N")
     tree = (lines + rings + points + labels).properties(width=width, height=height, description=description)
     return style.chart_style(tree.add_params(last_step))

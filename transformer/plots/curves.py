@@ -46,5 +46,8 @@ def curves(
         axes.set_xlabel(x_label)
         axes.set_title(title, loc="left")
         if len(lines) > 1 or reference:
-            figure.legend(loc="outside lower center", ncols=2, fontsize=10)  # covers no line
+            labels = [*lines, *(reference or ())[:1]]
+            fits = sum(len(label) + 6 for label in labels) <= 56
+            ncols = len(labels) if fits else 1 if len(labels) == 3 else 2
+            figure.legend(loc="outside lower center", ncols=ncols, fontsize=10)  # covers no line
     return figure

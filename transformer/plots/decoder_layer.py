@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer.plots import style
-from transformer.plots.norm_placement import STEP, draw_box, draw_sublayer
+from transformer.plots.norm_placement import STEP, draw_box, draw_stream, draw_sublayer
 
 NOTES = {
     "self-attention": "to the target tokens so far\n(causal mask)",
@@ -24,8 +24,7 @@ def decoder_layer() -> Figure:
         axes.set_xlim(-1.6, 9.6)
         axes.set_ylim(-1.2, 11.6)
         axes.axis("off")
-        axes.plot([0, 0], [-0.3, 10.8], color=style.OUTPUT, linewidth=5, zorder=1, solid_capstyle="butt")
-        axes.annotate("", (0, 11.4), (0, 10.6), arrowprops={"arrowstyle": "-|>", "color": style.OUTPUT, "lw": 3})
+        draw_stream(axes, 0, -0.3, 11.5)
         axes.text(-1.3, -0.8, "target representations", ha="left", va="center", fontsize=9.5)
         for number, (name, note) in enumerate(NOTES.items()):
             height = draw_sublayer(axes, 0, 0.2 + number * STEP, name, post=True)

@@ -123,7 +123,7 @@ def _small(weights: Mapping[str, Tensor], rows: pd.DataFrame, selected: Any, lay
         .mark_rect()
         .encode(x, y, _colour(), x2="x2:Q", y2="y2:Q")
     )
-    names = pd.DataFrame({"x": -0.1, "y": np.arange(len(layers)) + 0.5, "name": layers})
+    names = pd.DataFrame({"x": -0.1, "y": [-0.2, *(np.arange(len(layers)) + 0.5)], "name": ["head", *layers]})
     numbers = pd.DataFrame({"x": np.arange(heads) + 0.5, "y": -0.2, "name": np.arange(1, heads + 1).astype(str)})
     row_labels = alt.Chart(names).mark_text(align="right", fontSize=12).encode(x, y, text="name:N")
     column_labels = alt.Chart(numbers).mark_text(fontSize=12).encode(x, y, text="name:N")

@@ -18,6 +18,8 @@ def heat_map(
     mask: Tensor | None = None,
     title: str = "",
     annotate: bool = True,
+    row_title: str = "",
+    column_title: str = "",
 ) -> Figure:
     """Draw the attention weights of one head, with a row for each query and a column for each key.
 
@@ -28,6 +30,8 @@ def heat_map(
         mask: bool, (n_query, n_key), True = may attend. The other cells stay empty, with a small cross.
         title: shown above the heat map.
         annotate: write the weight into each cell. Without the numbers the cells are smaller.
+        row_title: what the rows are; shown on the left.
+        column_title: what the columns are; shown above their labels.
     """
     n_query, n_key = weights.shape
     cell = 0.42 if annotate else 0.28  # inches
@@ -45,7 +49,8 @@ def heat_map(
             for row, column in zip(*hidden.nonzero(), strict=True):
                 axes.text(column + 0.5, row + 0.5, "×", ha="center", va="center", color=style.PLAIN)
         label_cells(axes, queries, keys)
-        axes.set_title(title)
+        axes.set(title=title, xlabel=column_title, ylabel=row_title)
+        axes.xaxis.set_label_position("top")
     return figure
 
 

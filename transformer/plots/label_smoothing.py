@@ -35,7 +35,7 @@ def label_smoothing_explorer(description: str) -> Any:
     lines = {
         "vocabulary size": "format(V, ',')",
         "best logit gap": "epsilon > 0 ? format(best_gap, '.2f') : 'infinite'",
-        "lowest loss": "format(min_loss, '.3f') + ' nats (perplexity ' + format(exp(min_loss), '.2f') + ')'",
+        "lowest loss": "format(min_loss, '.3f') + ' (perplexity ' + format(exp(min_loss), '.2f') + ')'",
     }
     text = alt.Chart(pd.DataFrame({"line": list(lines)}))
     for name, line in lines.items():
@@ -86,5 +86,5 @@ def label_smoothing_explorer(description: str) -> Any:
         width=WIDTH, height=170, title="Loss (dashed: hard target)"
     )
     readout = numbers.properties(width=WIDTH, height=60)
-    chart = alt.vconcat(target, alt.vconcat(losses, readout), description=description)
+    chart = alt.vconcat(alt.vconcat(target, readout), losses, description=description)
     return style.chart_style(chart.add_params(*sliders, *derived), side_by_side=True)

@@ -56,8 +56,9 @@ def mask_grid(
         axes.set_position((0, 0, 1, 1))  # the labels are outside, so that all grids have cells of the same size
         draw_mask(axes, mask, queries, keys, wrong)
         axes.set_ylabel(labels[0])
-        axes.set_xlabel(title or labels[1])
-        axes.xaxis.set_label_position("bottom" if title else "top")
+        axes.set_xlabel(labels[1])
+        axes.xaxis.set_label_position("top")
+        axes.set_title(title, y=0, pad=-4, va="top")
     return figure
 
 

@@ -42,12 +42,17 @@ def next_token_explorer(
     step = alt.param("step", value=1, bind=slider)
     current = alt.Chart(pd.DataFrame(rows)).transform_filter("datum.step == step")
     bars = current.encode(
-        alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
+        alt.X(
+            "probability:Q",
+            scale=alt.Scale(domain=[0, 1]),
+            title="probability",
+            axis=alt.Axis(tickCount=5, format=".0%"),
+        ),
         alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None),
-        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".3f"), alt.Tooltip("prefix:N")],
+        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".2%"), alt.Tooltip("prefix:N")],
     )
     colour = alt.condition("datum.generated", alt.value(style.OUTPUT), alt.value(style.PLAIN))
-    numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2f"))
+    numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2%"))
     first_row = current.transform_filter("datum.rank == 0").mark_text(align="left", fontSize=12, limit=WIDTH + 80)
     prefix = first_row.encode(x=alt.value(0), y=alt.value(8), text="prefix:N").properties(
         width=WIDTH, height=16, title="Generated so far"

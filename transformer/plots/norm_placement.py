@@ -25,15 +25,20 @@ def norm_placement() -> Figure:
         axes.axis("off")
         for x, name in ((0.0, "post-norm"), (5.6, "pre-norm")):
             post = name == "post-norm"
-            axes.plot([x, x], [-0.3, 8.8], color=style.OUTPUT, linewidth=5, zorder=1, solid_capstyle="butt")
-            axes.annotate("", (x, 9.3), (x, 8.6), arrowprops={"arrowstyle": "-|>", "color": style.OUTPUT, "lw": 3})
-            axes.text(x + 1.3, -0.75, name, ha="center", va="center", fontsize=12)
+            draw_stream(axes, x, -0.3, 9.5)
+            axes.text(x + 1.5, -0.75, name, ha="center", va="center", fontsize=12)
             for number, part in enumerate(PARTS):
                 draw_sublayer(axes, x, 0.2 + number * STEP, part, post)
             if not post:
                 draw_box(axes, x, 8.15, "norm", dashed=True)
                 axes.text(x + 0.85, 8.15, "once, after the\nlast layer", ha="left", va="center", fontsize=9)
     return figure
+
+
+def draw_stream(axes: Axes, x: float, bottom: float, top: float) -> None:
+    """Draw the residual stream as a thick arrow upwards."""
+    arrow = {"arrowstyle": "simple,tail_width=0.3,head_width=0.9,head_length=0.8", "mutation_scale": 18}
+    axes.annotate("", (x, top), (x, bottom), arrowprops={**arrow, "color": style.OUTPUT, "lw": 0}, zorder=1)
 
 
 def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> float:
@@ -45,7 +50,7 @@ def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> floa
     branch = x + 2.5
     top = y + (2.0 if post else 2.7)
     axes.plot([x, branch, branch, x + 0.8], [y, y, top, top], color=style.INK, linewidth=1.5, zorder=1)
-    axes.annotate("", (x + 0.25, top), (x + 1, top), arrowprops={"arrowstyle": "-|>", "color": style.INK})
+    axes.annotate("", (x + 0.25, top), (x + 1, top), arrowprops={"arrowstyle": "-|>", "color": style.INK, "lw": 1.5})
     axes.text(x, top, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
     middle = y + (1.0 if post else 1.75)
     draw_box(axes, branch, middle, part, width=2.5)

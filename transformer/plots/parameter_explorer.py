@@ -56,7 +56,7 @@ def parameter_explorer(models: Mapping[str, Mapping[str, int]], description: str
     x = alt.X("millions:Q", title="parameters (millions)", axis=alt.Axis(tickCount=4))
     side = alt.Color(
         "side:N",
-        scale=alt.Scale(domain=["encoder", "decoder", "both"], range=[style.KEY, style.QUERY, style.OUTPUT]),
+        scale=alt.Scale(domain=["encoder", "decoder", "both"], range=[style.KEY, style.QUERY, style.PLAIN]),
         legend=None,
     )
     side_of_part = (

@@ -66,11 +66,7 @@ def clocks(d_model: int, length: int, description: str) -> Any:
         .mark_point(size=(2 * unit) ** 2, filled=False, opacity=1)
         .encode(*plane, color=if_selected(HAND, style.PLAIN), strokeWidth=if_selected(2.5, 1))
     )
-    past = (
-        hands_at(trail, "datum.p")
-        .transform_filter("datum.p <= pos")
-        .mark_circle(size=9, opacity=0.7, color=style.PLAIN)
-    )
+    past = hands_at(trail, "datum.p").transform_filter("datum.p <= pos").mark_circle(size=28, opacity=0.6, color=HAND)
     needle = hands.mark_rule(strokeCap="round").encode(
         alt.X("cx:Q", axis=None), alt.Y("cy:Q", axis=None), x2="x:Q", y2="y:Q",
         color=if_selected(HAND, "currentColor"), strokeWidth=if_selected(4, 2),

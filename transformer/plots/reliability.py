@@ -8,6 +8,8 @@ from torch import Tensor
 
 from transformer.plots import style
 
+FEW = 0.01
+
 
 class ConfidenceBins(NamedTuple):
     """Predictions, grouped by confidence into bins of equal width between 0 and 1. Empty bins have zeros."""
@@ -37,6 +39,8 @@ def confidence_bins(confidence: Tensor, correct: Tensor, n_bins: int = 10) -> Co
 def reliability_diagram(bins: ConfidenceBins, title: str) -> Figure:
     """Draw the accuracy of each bin against its confidence, and below it the distribution of the confidence.
 
+    Bins with few predictions, less than `FEW` of all, are pale, because their accuracy is mostly chance.
+
     Args:
         bins: from `confidence_bins`.
         title: shown above the diagram.
@@ -45,12 +49,13 @@ def reliability_diagram(bins: ConfidenceBins, title: str) -> Figure:
     n_bins = len(fraction)
     filled = [i for i in range(n_bins) if fraction[i]]
     x, y = [confidence[i] for i in filled], [accuracy[i] for i in filled]
+    opacity = [1 if fraction[i] >= FEW else 0.25 for i in filled]
     with style.in_style():
         figure = Figure(figsize=(2.9, 2.7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         above.plot([0, 1], [0, 1], color=style.INK, linewidth=1, linestyle=":")
-        above.vlines(x, x, y, color=style.WRONG, linewidth=2)
-        above.plot(x, y, "o", color=style.QUERY, markersize=6, clip_on=False)
+        above.vlines(x, x, y, color=style.WRONG, linewidth=2, alpha=opacity)
+        above.scatter(x, y, s=25, color=style.QUERY, linewidth=0, alpha=opacity, clip_on=False, zorder=2)
         above.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
         above.grid(True)
         above.set_title(title, loc="left")

@@ -52,7 +52,12 @@ def rotate_query(
     tips = attention.mark_point(color=style.KEY, fill=style.KEY, opacity=1).encode(
         x, y, alt.Size("weight:Q", scale=alt.Scale(domain=[0, 1], range=[20, 400]), legend=None)
     )
-    labels = attention.mark_text(dy=-17, fontSize=12).encode(x, y, text="word")
+    is_zero = "datum.x == 0 && datum.y == 0"  # then the label is on the left, so that no arrow crosses it
+    labels = attention.mark_text(
+        fontSize=12,
+        dx=alt.expr(f"{is_zero} ? -17 : 0"),
+        dy=alt.expr(f"{is_zero} ? 0 : datum.y < 0 ? 17 : -17"),
+    ).encode(x, y, text="word")
     query = alt.Chart(pd.DataFrame({"zero": [0]})).transform_calculate(x=query_x, y=query_y)
     arrow = query.mark_rule(color=style.QUERY, strokeWidth=4).encode(x="zero:Q", y="zero:Q", x2="x:Q", y2="y:Q")
     tip = query.mark_point(color=style.QUERY, fill=style.QUERY, size=60, opacity=1).encode(x, y)

@@ -53,12 +53,14 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
         .transform_calculate(kept_mass="datum.kept ? datum.mass : 0", one="datum.kept ? 1 : 0")
         .transform_joinaggregate(kept_total="sum(kept_mass)", n_tokens="sum(one)")
         .transform_calculate(probability="datum.kept_mass / datum.kept_total")
-        .transform_calculate(label="datum.kept ? format(datum.probability, '.2f') : '×'")
+        .transform_calculate(number="datum.probability < 0.005 ? '< 0.01' : format(datum.probability, '.2f')")
+        .transform_calculate(label="datum.kept ? datum.number : '×'")
         .transform_filter(f"datum.rank < {N_BARS}")
     )
+    without_marker = "replace(datum.label, '▁', '')"  # of the start of a word; the tokens themselves must be different
     bars = distribution.encode(
         alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
-        alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None),
+        alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None, axis=alt.Axis(labelExpr=without_marker)),
         tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".3f")],
     )
     # One layer for numbers and crosses: two layers with different rows could not be sorted in the same way.
@@ -69,7 +71,7 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     reading = (
         distribution.transform_filter("datum.rank == 0")
         .transform_calculate(
-            sentence="'sampled from ' + datum.n_tokens + (datum.n_tokens == 1 ? ' token' : ' tokens')"
+            sentence="'sampled from ' + format(datum.n_tokens, ',') + (datum.n_tokens == 1 ? ' token' : ' tokens')"
             " + ' (top: ' + format(datum.probability, '.0%') + ')'"
         )
         .mark_text(align="left", fontSize=13)

@@ -1,6 +1,7 @@
 """A strip plot: repeated measurements under several settings, so that effects can be compared with random variation."""
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import pandas as pd
@@ -11,7 +12,7 @@ from transformer.plots import style
 
 
 def strip_plot(values: Mapping[str, Sequence[float]], title: str, bar: Literal["mean", "median"] = "mean") -> Figure:
-    """Draw a row for each setting, with a dot for each measurement and a vertical bar at their mean or median.
+    """Draw a row for each setting, with a dot for each measurement and, for several, a bar at their mean or median.
 
     Args:
         values: setting → its measurements; the first setting is at the top.
@@ -23,10 +24,10 @@ def strip_plot(values: Mapping[str, Sequence[float]], title: str, bar: Literal["
     with style.in_style():
         figure, axes = style.new_figure(4.6, 0.9 + 0.35 * len(values))
         sns.stripplot(table, x=title, y="setting", jitter=False, color=style.QUERY, size=6, alpha=0.6, ax=axes)
-        sns.pointplot(
-            table, x=title, y="setting", estimator=bar, errorbar=None, linestyle="none", color=style.INK,
-            marker="|", markersize=14, markeredgewidth=2, ax=axes,
-        )  # fmt: skip
+        average: Callable[[Sequence[float]], float] = statistics.fmean if bar == "mean" else statistics.median
+        repeated = {row: average(measured) for row, measured in enumerate(values.values()) if len(measured) > 1}
+        axes.plot(list(repeated.values()), list(repeated), "|", color=style.INK, markersize=14, markeredgewidth=2)
+        axes.set_ylim(len(values) - 0.5, -0.5)
         axes.grid(True, axis="x")
         axes.set_ylabel("")
     return figure

@@ -114,6 +114,7 @@ class Picture:
         svg = file.getvalue()
         svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r'<g id="legend[^"]*"', '<g class="legend"', svg)  # for the book's thumbnails
         svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # ids must be unique on a page
         fit = 'style="max-width: 100%; height: auto"'
         svg = svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.alt)}" {fit}', 1)

@@ -45,12 +45,16 @@ def training_cost(
         for device, peak in peaks.items()
     ]
     hours = "datum.flop / (datum.peak * 1e12 * share / 100 * devices) / 3600"
-    time = "datum.hours < 1 ? format(60 * datum.hours, '.0f') + ' min' : format(datum.hours, ',.0f') + ' h'"
+
+    def rounded(value: str) -> str:
+        return f"format({value}, {value} < 10 ? '.1f' : ',.0f')"
+
+    time = f"datum.hours < 1 ? format(60 * datum.hours, '.0f') + ' min' : {rounded('datum.hours')} + ' h'"
     table = (
         alt.Chart(pd.DataFrame(rows))
         .transform_filter(selected)
         .transform_calculate(hours=hours)
-        .transform_calculate(time=time, cost="format(datum.hours * devices * price, ',.0f')")
+        .transform_calculate(time=time, cost=rounded("datum.hours * devices * price"))
     )
     y = alt.Y("device:N", sort=list(peaks), title=None, axis=alt.Axis(labelLimit=90))
     scale = alt.Scale(type="log", domain=[0.1, 3000], range=[0, alt.expr(f"width - {TABLE_WIDTH}")])

@@ -19,7 +19,7 @@ def training_curves(metrics: Sequence[dict[str, float]], description: str) -> An
     """
     frame = pd.DataFrame(metrics)
     point = alt.selection_point(on="pointerover", nearest=True, fields=["step"], empty=False)
-    x = alt.X("step:Q", title="step")
+    x = alt.X("step:Q", title="step", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
     tooltip = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("train_loss:Q", format=".2f", title="training loss (label-smoothed)"),
@@ -49,7 +49,7 @@ def training_curves(metrics: Sequence[dict[str, float]], description: str) -> An
     loss = lines(
         {"train_loss": "training (label-smoothed)", "valid_loss": "validation"},
         [style.KEY, style.QUERY],
-        "Loss per token (nats)",
+        "Loss per token",
     )
     score = lines({"valid_bleu": "BLEU"}, [style.VALUE], "Validation BLEU")
     both = alt.vconcat(loss.add_params(point), score, description=description)

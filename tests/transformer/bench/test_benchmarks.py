@@ -227,6 +227,6 @@ def test_the_table_compares_with_the_first_implementation() -> None:
     assert cells[2:] == [
         ["ours", "200", "1.00 ×", "3 MiB", "1.00 ×"],
         ["theirs", "100", "2.00 ×", "9 MiB", "3.00 ×"],
-        ["without memory", "25", "4.00 ×", "", ""],
+        ["without memory", "25.0", "4.00 ×", "", ""],
         ["missing", NOT_INSTALLED, "", "", ""],
     ]

@@ -108,10 +108,10 @@ def test_the_tables_show_what_was_measured() -> None:
         "time per step": "1,500 ms",
         "padding": "15.0%",
         "data loading": "10.0%",
-        "work per second": "0.0012 TFLOP/s",
-        "measured peak": "0.004 TFLOP/s",
+        "work per second": "0.00120 TFLOP/s",
+        "measured peak": "0.00400 TFLOP/s",
         "share of the peak": "30.0%",
-        "whole training": "3 hours",
+        "whole training": "3.00 hours",
     }
     assert rows["whole training"][1] == "7,200 steps, without validation"
     assert rows["target tokens per step"][1] == "recipe: 1,000"
@@ -121,14 +121,14 @@ def test_matrix_products_that_failed_are_reported() -> None:
     failed = {"name": "matrix products alone", "error": "failed: its process died"}
     rows = rows_of(tables(record(implementations=[*record()["implementations"][:2], failed])))
     assert rows["matrix products alone"][0] == "failed: its process died"
-    assert rows["work per second"][0] == "0.0012 TFLOP/s" and rows["whole training"][0] == "3 hours"
+    assert rows["work per second"][0] == "0.00120 TFLOP/s" and rows["whole training"][0] == "3.00 hours"
     assert "measured peak" not in rows and "share of the peak" not in rows
 
 
 def test_the_hours_are_those_of_the_recipes_batches() -> None:
     text = tables(record(recipe_batch_tokens=6000, data="prepared", compiled=True))
     rows = rows_of(text)
-    assert rows["whole training"][0] == "18 hours" and "recipe: 6,000" in rows["target tokens per step"][1]
+    assert rows["whole training"][0] == "18.0 hours" and "recipe: 6,000" in rows["target tokens per step"][1]
     assert rows["data"] == ["prepared", "by transformer prepare"]
     assert text.startswith("any: 1,234 parameters, compiled\n")
 

@@ -70,12 +70,12 @@ def test_the_weights_are_written_dark_on_bright_cells_and_bright_on_dark_ones() 
 
 def test_a_small_heat_map_has_every_weight_and_no_text() -> None:
     weights = torch.rand(2, 3)
-    (axes,) = heat_map(weights, range(2), range(3), title="head 1", annotate=False).axes
+    (axes,) = heat_map(weights, range(2), range(3), title="head 1", annotate=False, row_title="query").axes
     (mesh,) = axes.collections
     assert torch.equal(torch.as_tensor(mesh.get_array()), weights) and not axes.texts
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "2"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "1"] and axes.yaxis_inverted()
-    assert axes.get_title() == "head 1"
+    assert (axes.get_title(), axes.get_ylabel(), axes.get_xlabel()) == ("head 1", "query", "")
 
 
 def test_a_lookup_shows_the_weighted_sum() -> None:
@@ -157,11 +157,11 @@ def test_a_chart_needs_a_description() -> None:
 
 
 def test_a_strip_plot_shows_every_measurement_and_the_mean_of_each_setting() -> None:
-    (axes,) = strip_plot({"narrow": [1.0, 3.0], "wide": [5.0]}, "BLEU").axes
+    (axes,) = strip_plot({"narrow": [1.0, 3.0], "wide": [5.0]}, "BLEU").axes  # a bar at a single dot would say nothing
     dots = [points.get_offsets().tolist() for points in axes.collections if len(points.get_offsets())]
     assert dots == [[[1, 0], [3, 0]], [[5, 1]]]
     (means,) = (line for line in axes.lines if line.get_marker() == "|")
-    assert list(means.get_xdata()) == [2, 5] and list(means.get_ydata()) == [0, 1]
+    assert list(means.get_xdata()) == [2] and list(means.get_ydata()) == [0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["narrow", "wide"]
     assert axes.yaxis_inverted() and axes.get_xlabel() == "BLEU"
 

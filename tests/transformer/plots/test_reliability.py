@@ -25,9 +25,16 @@ def test_the_diagram_omits_empty_bins_and_draws_every_fraction() -> None:
     figure = reliability_diagram(ConfidenceBins(*torch.tensor(values, dtype=torch.float64)), "a model")
     above, below = figure.axes
     assert above.get_title(loc="left") == "a model"
-    diagonal, points = above.lines
-    (gaps,) = above.collections
+    (diagonal,) = above.lines
+    gaps, points = above.collections
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
     assert [segment[:, 1].tolist() for segment in gaps.get_segments()] == [[0.2, 0.3], [0.9, 0.6]]
-    assert list(points.get_xdata()) == [0.2, 0.9] and list(points.get_ydata()) == [0.3, 0.6]
+    assert points.get_offsets().tolist() == [[0.2, 0.3], [0.9, 0.6]]
     assert [bar.get_height() for bar in below.patches] == [0.25, 0.0, 0.75]
+
+
+def test_bins_with_few_predictions_are_pale() -> None:
+    values = torch.tensor([[0.005, 0.995], [0.2, 0.9], [0.5, 0.6]])
+    gaps, points = reliability_diagram(ConfidenceBins(*values), "a model").axes[0].collections
+    for shown in (gaps.get_colors(), points.get_facecolors()):
+        assert [alpha for *_, alpha in shown.tolist()] == [0.25, 1]

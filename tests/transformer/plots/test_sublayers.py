@@ -27,14 +27,15 @@ def test_a_decoder_layer_has_three_sublayers_and_reads_the_memory_in_one() -> No
 
 def test_every_stage_has_the_statistics_of_every_word() -> None:
     vectors = torch.tensor([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -3.0], [4.0, 0.0]]])
-    spec = residual_stream(vectors, ["start", "rotated"], ["dog", "cat"], "step through the parts").to_dict()
+    spec = residual_stream(vectors, ["start", "rotated"], ["dog", "cat"], "step through the parts", 1).to_dict()
     assert spec["description"] == "step through the parts" and all(part["width"] <= 300 for part in panels(spec))
     (rows,) = spec["datasets"].values()
     rotated = next(row for row in rows if row["stage"] == 1 and row["word"] == "dog")
-    assert (rotated["name"], rotated["mean"], rotated["deviation"], rotated["cosine"]) == ("1: rotated", -2, 1, -1)
+    assert (rotated["deviation"], rotated["cosine"]) == (1, -1)
+    assert spec["title"]["text"] == {"expr": "stage + ': ' + ['start', 'rotated'][stage]"}
     assert [row["cosine"] for row in rows if row["stage"] == 0] == [1, 1]
     (slider,) = (param for param in spec["params"] if "bind" in param)
-    assert slider["bind"]["max"] == 1
+    assert slider["value"] == slider["bind"]["max"] == 1
 
 
 def test_the_comparison_has_a_line_for_each_run_and_buttons() -> None:
