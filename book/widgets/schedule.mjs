@@ -36,7 +36,7 @@ function render({ el }) {
       { x: STEPS, y: top, xName: `step (0 to ${count(STEPS)})`, yName: `learning rate (0 to ${scientific(top)})` },
     ));
     const rows = [[1, "the first step"], [w / 2, "half of the warm-up"], [w, "the peak"], [4 * w, "4 × warm-up: half the peak"], [100000, "base model's last step"]];
-    numbers.replaceChildren(table("The learning rate at some steps", ["step", "learning rate", ""], rows.map(([step, which]) => [count(step), scientific(rate(step)), which])));
+    numbers.replaceChildren(table("The learning rate at some steps", ["step", "learning rate", ""], rows.map(([step, which]) => [count(step), scientific(rate(step)), h("span", { style: "white-space: normal" }, which)])));
   }
 
   showWidget(el, [width, warmup, factor].map((control) => control.el), status, h("div", { class: "side" }, picture, numbers));

@@ -15,7 +15,7 @@ export function smoothedLoss(p, vocabulary, smoothing) {
   return -right * Math.log(p) - (smoothing ? rest : 0);
 }
 
-const STYLE = "@media (max-width: 30rem) { .smoothing td span { display: none } }"; // no room for the bars
+const STYLE = "@media (max-width: 30rem) { .smoothing td span { display: none !important } }"; // no room for the bars
 
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
