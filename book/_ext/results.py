@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
 SCORES_BOX = "All scores, how they are computed, and where they come from"
 DETAILS = "How the scores are computed, and where they come from"
-BLEU_OF_NOISE = 2.0
+LOWEST_MEANINGFUL_BLEU = 2.0
 """Where no BLEU is higher, figures compare the validation losses."""
 NUMBER = re.compile(r"\**[\d–][\d.,]*(\s±\s[\d.]+|\s×|%)?\**")
 """A cell of a table that is a number, or a dash instead of one."""
@@ -307,7 +307,7 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[lis
         "validation loss",
     ]
     parts: list[Part] = []
-    if bleu and max(map(max, bleu.values())) < BLEU_OF_NOISE:
+    if bleu and max(map(max, bleu.values())) < LOWEST_MEANINGFUL_BLEU:
         parts.append(
             Picture(strip_plot(losses, "validation loss"), f"Validation loss by setting. {describe(losses, 3)}")
         )
