@@ -140,11 +140,8 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """The final weights are the mean of the weights after each of this many last steps; 0: no averaging.
-
-    A run that patience ends early is not averaged. The paper (§6.1) averages its last checkpoints instead: see
-    transformer average.
-    """
+    """Average the weights over this many last steps to get the final weights, unless patience ends the run early; 0: no
+    averaging. The paper (§6.1) averages its last checkpoints instead: see transformer average."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000
