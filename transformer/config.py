@@ -126,7 +126,7 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each batch into this many parts to save memory; unlike in Hugging Face, the batch stays as large."""
+    """Split each batch into this many parts to save memory; unlike in Hugging Face, the batch size stays the same."""
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"

@@ -48,7 +48,7 @@ class DataConfig:
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
-    """Use only the first training pairs of the corpus, this many; None: all."""
+    """Number of training pairs to use, from the beginning of the corpus; None: all."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side."""
     byte_fallback: bool = False
