@@ -762,7 +762,7 @@ assert full + 0.005 < one < four < full + 0.1
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. A reshape without the transpose.** If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because
+# **A reshape without the transpose.** If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because
 # `reshape` keeps the numbers in reading order. Compare this with the output of `unflattened.transpose(0, 1)` in *From a loop to a batch of heads*:
 
 # %%
@@ -832,7 +832,7 @@ assert right.all()
 assert torch.equal(wrong, torch.block_diag(*[torch.ones(2, 2)] * 4).bool())
 
 # %% [markdown]
-# **2. The wrong width under the root.** Scores are divided by $\sqrt{d_k}$, where $d_k$ is the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small by a factor of $\sqrt
+# **The wrong width under the root.** Scores are divided by $\sqrt{d_k}$, where $d_k$ is the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small by a factor of $\sqrt
 # h$, and every head starts closer to a plain average. The standard deviation of random scores, which should be 1, gives the mistake away:
 
 # %%
@@ -843,7 +843,7 @@ print(f"divided by √d_k:     {(scores / 64**0.5).std():.2f}")
 print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 
 # %% [markdown]
-# **3. No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
+# **No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
 # first features of the result. Count the parameters: there should be $4 d^2$ (and $4 d$ biases), not $3 d^2$.
 #
 # ## Questions

@@ -473,7 +473,7 @@ print("times the mask  ", finite * nothing)
 # The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
 # Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. But float16, a 16-bit number format, ends at ±65,504. There, `-1e9` becomes
-# $-\infty$, and the NaN is back. (If you fill it in with `masked_fill`, you get an error instead.) Filling in `torch.finfo(dtype).min` works for every floating-point type.
+# $-\infty$, and the NaN is back. (If you fill it in with `masked_fill`, you get an error instead.) Filling in `torch.finfo(dtype).min` works for every floating-point type. *Adding* it doesn't: in float16, the sum of two such masks is $-\infty$. So combine boolean masks first, and fill in once.
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)

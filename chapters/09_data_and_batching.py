@@ -87,7 +87,7 @@ Picture(
 )
 
 # %% [markdown]
-# **By the end you can** clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
+# By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
 #
 # **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 #
@@ -716,7 +716,7 @@ print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 #
 # A bug in a layer usually shows up, because the loss stays high. Wrong data can even *lower* it.
 #
-# **1. The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does:
+# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does:
 
 
 # %%
@@ -731,7 +731,7 @@ batch = batch_of(test_pairs[:20])
 is_shifted(batch), is_shifted(replace(batch, decoder_input=batch.labels))
 
 # %% [markdown]
-# **2. `<eos>` is missing from the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
+# **`<eos>` is missing from the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
 
 # %%
 ids = torch.tensor([translator.encode("The duck opens the door.")])
@@ -745,7 +745,7 @@ print(tokenizer.decode(output[1:]))
 # %% [markdown]
 # Unable to stop, the model repeats the full stop until the limit.
 #
-# **3. The source doesn't look as it did in training.** If `<eos>` is left out, a token is missing that every source had in training. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
+# **The source doesn't look as it did in training.** If `<eos>` is left out, a token is missing that every source had in training. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
 # counted from the first real token.)
 
 # %%
@@ -772,7 +772,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **4. Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
+# **Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
 
 # %%
 import random
@@ -799,7 +799,7 @@ assert shared > 90 and not test_sources & seen and len(test_sources) > 5
 assert not {s for s, _ in train_pairs} & {s for s, _ in test_pairs}
 
 # %% [markdown]
-# **5. Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so does a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The
+# **Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so does a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The
 # tokenizer is safe, because it normalises its input:
 
 # %%

@@ -154,7 +154,7 @@ assert confidence.mean() > correct.float().mean() + 0.1
 assert (smoothed_confidence > 0.9).sum() < 0.8 * (confidence > 0.9).sum()
 
 # %% [markdown]
-# **By the end you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
+# By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 #
@@ -599,7 +599,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The smallest $\varepsilon$ has an advantage, whatever its model is worth. Here is *one* model, measured four times:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The smallest $\varepsilon$ has an advantage, whatever its model is worth. Here is *one* model, measured four times:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -611,7 +611,7 @@ for epsilon in (0.0, 0.05, 0.1, 0.2):
 # %% [markdown]
 # The package validates without smoothing, whatever a model was trained with.
 #
-# **2. The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution. But it is that of $\varepsilon = 1 - (1 - 0.1)^2 = 0.19$:
+# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution. But it is that of $\varepsilon = 1 - (1 - 0.1)^2 = 0.19$:
 
 # %%
 q = smoothed_target(5, correct, 0.1)
@@ -620,7 +620,7 @@ assert_close(twice, F.cross_entropy(p.log(), target, label_smoothing=0.19))
 print(f"once {-(q * p.log()).sum():.3f}, twice {twice:.3f}")
 
 # %% [markdown]
-# **3. The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if it happens to that token. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
+# **The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if it happens to that token. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
 
 # %%
 z = torch.tensor([0.0, 120, 0, 0, 0])  # very confident, and correct
@@ -630,7 +630,7 @@ print(f"{F.cross_entropy(z, target, label_smoothing=0.1):.1f}")
 assert by_log.isinf()
 
 # %% [markdown]
-# **4. The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros. Then the loss, and its gradient, depend on the amount of padding. Divide by the number of real tokens:
+# **The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros. Then the loss, and its gradient, depend on the amount of padding. Divide by the number of real tokens:
 
 # %%
 z, targets = logits["label smoothing"][:6], labels[:6]

@@ -1591,7 +1591,7 @@ assert (
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. One head, one sentence.** If you choose the best of many examples, even an untrained head seems to prefer the noun. So report the mean, the number of cases and a baseline before you show an example. Here is the weight of determiners on their noun, for two heads of the encoder's first layer:
+# **One head, one sentence.** If you choose the best of many examples, even an untrained head seems to prefer the noun. So report the mean, the number of cases and a baseline before you show an example. Here is the weight of determiners on their noun, for two heads of the encoder's first layer:
 
 # %% tags=["hide-input"]
 print(f"{'':9}  determiners  mean  best example")
@@ -1606,7 +1606,7 @@ for label, recorded, h in (
     print(f"{label:9}  {len(found):11}  {mean:.2f}  {largest:12.2f}")
 
 # %% [markdown]
-# **2. Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is how much *encoder 2, head 3* attends to `<eos>`, first measured correctly and then with each of these mistakes:
+# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is how much *encoder 2, head 3* attends to `<eos>`, first measured correctly and then with each of these mistakes:
 
 # %% tags=["hide-input"]
 eos_keys = key_tables(source, source, causal=False)["special token"]
@@ -1617,7 +1617,7 @@ print(f"weight on the last column {table[..., -1].mean():.2f}")
 print(f"with padding as queries   {mean_weight(table, padded).item():.2f}")
 
 # %% [markdown]
-# **3. The mean of all heads.** PyTorch's `nn.MultiheadAttention` returns it by default, and the noun head is hard to recognise in it:
+# **The mean of all heads.** PyTorch's `nn.MultiheadAttention` returns it by default, and the noun head is hard to recognise in it:
 
 # %%
 name, h = noun_head
@@ -1626,7 +1626,7 @@ averaged = mean_weight(weights[name].mean(dim=1, keepdim=True), noun_keys)[0]
 print(f"on the noun: noun head {one_head:.2f}, mean of heads {averaged:.2f}")
 
 # %% [markdown]
-# **4. Different lengths.** "In short sentences, the head attends more to the previous token." That holds even for an **untrained** head, because it gives each of $n$ tokens about $1/n$. Divide by that, and the difference is gone:
+# **Different lengths.** "In short sentences, the head attends more to the previous token." That holds even for an **untrained** head, because it gives each of $n$ tokens about $1/n$. Divide by that, and the difference is gone:
 
 # %% tags=["hide-input"]
 previous_keys = key_tables(source, source, causal=False)["previous"]

@@ -152,7 +152,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you can turn our Transformer into BERT, GPT and ViT with a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
+# By the end you will be able to turn our Transformer into BERT, GPT and ViT with a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 #
 # ## One layer, three choices
 #
@@ -733,7 +733,7 @@ assert average[0] < 0.6 and min(average[1:]) > 0.9
 #
 # </details>
 #
-# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on thousands of instructions with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well (reinforcement learning from human feedback; [Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). Pre-training, instruction tuning, prompting: this is how a chat model is made.
+# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on many tasks that are phrased as instructions, with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well (reinforcement learning from human feedback; [Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). Pre-training, instruction tuning, prompting: this is how a chat model is made.
 #
 # ## T5: every task is text to text
 #
@@ -1079,7 +1079,7 @@ assert totals == [109_482_240, 124_439_808, 86_567_656]
 # | positions | added to the embeddings | queries and keys are rotated | relative distances ([Positional encoding](05_positional_encoding.ipynb)) |
 # | feed-forward | with ReLU | with SiLU and a gate | better at the same size |
 # | keys and values | one for each query head | one for several query heads | a smaller KV cache |
-# | biases | in every linear layer | none | they don't help |
+# | biases | in the feed-forward network; for attention, it doesn't say | mostly none | they hardly help |
 # | feed-forward, in some models | one for all tokens | **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)): a router picks one or a few of many for each token | more parameters for the same computation |
 #
 # **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square and multiplies each dimension by a learned factor; it has no bias. Layer norm also subtracts the mean, and for vectors with mean 0 the two agree before factor and bias are applied:

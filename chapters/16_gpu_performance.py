@@ -222,7 +222,7 @@ assert shown == [42, 58], shown
 # %% [markdown]
 # The bars are computed from the H100's data sheet, as explained below, and they assume 16-bit activations everywhere. (In practice, layer norms and residual connections run in float32 and move even more bytes.) Measured numbers are from the machine that built this page, unless we say otherwise.
 #
-# **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+# By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["hide-input"]
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
@@ -902,7 +902,7 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
-# `torch.autocast` also runs layer norms in float32. A residual connection adds a sublayer's 16-bit output to float32 numbers, so the sum is in float32, too. Both gain little.
+# On a GPU, `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A residual connection adds a sublayer's 16-bit output to float32 numbers, so the sum is in float32, too. Both gain little.
 #
 # ### Loss scaling
 #

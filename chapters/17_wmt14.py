@@ -134,7 +134,7 @@ Captioned(
 #
 # This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
-# **By the end you can** estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
 # ## How much arithmetic is it?
 #
@@ -829,9 +829,9 @@ printed = shell(
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From three systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **25.8 to 26.6** in sacreBLEU.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **25.8 to 25.9** in sacreBLEU.
 #
-# If your sacreBLEU score is more than a point below this range, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
+# If your sacreBLEU score is more than a point lower, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
@@ -1041,7 +1041,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 #
 # <details><summary>A. That you are 1.6 points below the paper</summary>
 #
-# No. The two scores were computed in different ways, and that alone explains 0.7 to 1.5 points.
+# No. The two scores were computed in different ways, and that alone explains 1.4 to 1.5 points.
 #
 # </details>
 # <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>
@@ -1092,7 +1092,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, less its *padding*, and compare afterwards.
-# - **A speedrun**, like [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models. How fast can you reach the paper's quality? Train only on WMT14, from scratch, choose your settings on newstest2013, and use newstest2014 once per seed, at the end. The goal: at least 26.6 BLEU in sacreBLEU, as the mean of three seeds.
+# - **A speedrun**, like [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models. How fast can you reach the paper's quality? Train only on WMT14, from scratch, choose your settings on newstest2013, and use newstest2014 once per seed, at the end. The goal: at least 25.9 BLEU in sacreBLEU, as the mean of three seeds.
 #
 # </details>
 #

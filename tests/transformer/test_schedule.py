@@ -15,6 +15,11 @@ def test_the_peak_is_at_the_end_of_the_warm_up() -> None:
     assert learning_rate(3, 64, 10, factor=2.0) == pytest.approx(2 * rates[2])
 
 
+def test_without_warm_up_the_rate_only_decays() -> None:
+    assert learning_rate(1, 64, warmup_steps=1) == pytest.approx(1 / 8)
+    assert learning_rate(4, 64, warmup_steps=1) == pytest.approx(1 / 16)
+
+
 @pytest.mark.parametrize(("step", "warmup"), [(0, 10), (1, 0)])
 def test_arguments_below_one_are_rejected(step: int, warmup: int) -> None:
     with pytest.raises(ValueError, match="must be at least 1"):

@@ -147,11 +147,11 @@ def split_at_hyphens(words: Sequence[str]) -> str:
 
 
 def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], language: str) -> Score:
-    """Compute BLEU as the paper's authors did: Moses tokens, split at hyphens, with straight quotation marks.
+    """Compute BLEU as the paper presumably does: Moses tokens, split at hyphens, with straight quotation marks.
 
     The paper (§6.1) doesn't say how its BLEU was computed. The authors' script is ``get_ende_bleu.sh`` in
-    Tensor2Tensor, and their reference has straight quotation marks (``"``) in place of all others, as issue 317 of
-    Tensor2Tensor reports. We replace the quotation marks in both texts, so that a translation that uses the same ones
+    Tensor2Tensor, and according to its issue 317 their reference has straight quotation marks (``"``) in place of all
+    others. We replace the quotation marks in both texts, so that a translation that uses the same ones
     as the original reference isn't penalised. The score is case-sensitive and not smoothed.
 
     Both steps create matches, so the score is usually higher than sacreBLEU's: use it only to compare with the paper.
