@@ -37,17 +37,18 @@ SENTENCES = Path(__file__).parent / "everyday_sentences.tsv"
 JUDGEMENTS = Path(__file__).parent / "everyday_judgements.tsv"
 RESULT = Path(__file__).parent / "results" / "everyday-sentences.json"
 RIGHT = "right"
+HUNDREDS = ("first", "second", "third", "fourth")
 
 
-def read_sentences(hundred: str = "") -> dict[str, str]:
-    """Return the sentences and the topic of each: those of one hundred, such as ``"first"``, or all."""
-    rows = (line.split("\t") for line in SENTENCES.read_text("utf-8").splitlines())
+def read_sentences(hundred: str = "", path: Path = SENTENCES) -> dict[str, str]:
+    """Return the sentences and the topic of each: those of one of the `HUNDREDS`, or all."""
+    rows = (line.split("\t") for line in path.read_text("utf-8").splitlines())
     return {sentence: topic for which, topic, sentence in rows if hundred in ("", which)}
 
 
-def read_judgements() -> dict[tuple[str, ...], str]:
+def read_judgements(path: Path = JUDGEMENTS) -> dict[tuple[str, ...], str]:
     """Return the judgements: a sentence and a translation of it → ``"right"``, or what is wrong."""
-    rows = (line.split("\t") for line in JUDGEMENTS.read_text("utf-8").splitlines())
+    rows = (line.split("\t") for line in path.read_text("utf-8").splitlines())
     return {(sentence, translation): judgement for sentence, translation, judgement in rows}
 
 

@@ -137,10 +137,12 @@ def run(
         steps: Names of steps; `python -m book.gpu_run list` shows them.
         output: The folder for the results.
         mirror: Where the trainings read their corpus from, as in `transformer train`.
-        quick: A dry run: the same steps with tiny sizes, on any device.
+        quick: A dry run: the same steps with tiny sizes, on any device; it needs an ``--output`` of its own.
     """
     for name in steps:
         check_name(name, STEPS, "step")
+    if quick and output == RESULTS:
+        raise UserError("--quick needs an --output folder of its own: what it measures doesn't belong in the results")
     device = choose_device()
     if not quick and device.type != "cuda":
         raise UserError("PyTorch finds no CUDA GPU on this machine; for a dry run on another device, add --quick")

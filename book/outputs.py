@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from playwright.sync_api import sync_playwright
 
-from book.browser import launch
+from book.browser import find_browser, launch
 
 ROOT = Path(__file__).parents[1]
 EXECUTED = ROOT / "_build" / "jupyter_execute" / "chapters"
@@ -59,10 +59,14 @@ def _as_images(output: NotebookNode, draw: Draw) -> list[NotebookNode]:
 
 
 def main() -> int:
-    """Write the notebooks. Return 1 if the book isn't built, or is older than a notebook; 2 if no folder is given."""
+    """Write the notebooks. Return 1 if that isn't possible, with a message that says why; 2 if no folder is given."""
     if len(sys.argv) != 2:
         print("usage: python -m book.outputs FOLDER", file=sys.stderr)
         return 2
+    if not EXECUTED.is_dir() or find_browser() is None:
+        missing = "the book isn't built: make book" if not EXECUTED.is_dir() else "this needs Chromium or Chrome"
+        print(f"error: {missing}", file=sys.stderr)
+        return 1
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:

@@ -9,6 +9,7 @@ import io
 import subprocess
 import tarfile
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = "pyodide@314.0.7"
@@ -38,7 +39,11 @@ def fetch(cache: Path) -> Path:
         if process.returncode:
             raise RuntimeError(f"npm can't download {PACKAGE}")
         (archive,) = Path(temporary).glob("*.tgz")
-        unpack(archive.read_bytes(), Path(temporary, "files")).rename(folder)
+        files = unpack(archive.read_bytes(), Path(temporary, "files"))
+        with suppress(OSError):  # another build was faster
+            files.rename(folder)
+    if not folder.exists():
+        raise RuntimeError(f"cannot write to {cache}")
     return folder
 
 

@@ -88,10 +88,12 @@ class Sync:
             yield path, text
             if path.parent.name == "chapters":
                 yield path.with_suffix(".ipynb"), notebook(text, f"https://{pages_address(self.address)}")
-        for pattern in ("*.md", "*.cff", "*.toml", "LICENSE*", "book/*.md"):
+        for pattern in ("*.md", "*.cff", "LICENSE*", "book/*.md", "transformer/command_line.py"):
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.with_address(path)
         yield self.widgets(run_esbuild)
+        project = self.root / "pyproject.toml"
+        yield project, self.with_address(project)  # last: until it is written, it says which address is the old one
 
     def widgets(self, run_esbuild: bool) -> tuple[Path, str]:
         """Return the path of the bundle of widgets, and its text."""

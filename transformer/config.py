@@ -41,9 +41,9 @@ class ModelConfig:
     dropout: float = 0.1
     """Dropout probability for the embeddings and for the output of each sublayer (§5.4 of the paper)."""
     attention_dropout: float = 0.0
-    """Dropout probability for attention weights; not in the paper; 0.1 in its authors' later ``transformer_base_v2``."""
+    """Dropout probability for attention weights. Not in the paper; 0.1 in its authors' ``transformer_base_v2``."""
     activation_dropout: float = 0.0
-    """Dropout probability after the feed-forward's ReLU; not in the paper; 0.1 in ``transformer_base_v2``."""
+    """Dropout probability after the feed-forward's ReLU. Not in the paper; 0.1 in ``transformer_base_v2``."""
     norm: Norm = "post"
     """Layer normalisation: post, after the residual addition, as in the paper; or pre, before the sublayer."""
     positions: Positions = "sinusoidal"

@@ -25,10 +25,11 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
 
-from book.everyday import count_right
+from book.everyday import HUNDREDS, count_right, read_judgements, read_sentences
 from transformer.bench import recipe, report
 from transformer.bench.runner import Measurement
 from transformer.evaluation.evaluate import read_scores
+from transformer.files import read_rows
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
@@ -166,7 +167,7 @@ def quality(root: Path) -> list[Part]:
 
 def session_cells(run: Path) -> Iterator[list[str]]:
     """Yield the cells of each session of a training: its steps, the minutes of all sessions (once), and its origin."""
-    sessions, metrics = read_jsonl(run / "sessions.jsonl"), read_jsonl(run / "metrics.jsonl")
+    sessions, metrics = (read_rows(run / f"{name}.jsonl", row_type=dict[str, Any]) for name in ("sessions", "metrics"))
     ends = [*(session["step"] for session in sessions[1:]), metrics[-1]["step"] if metrics else None]
     for number, (session, end) in enumerate(zip(sessions, ends, strict=True)):
         steps = f"{session['step']:,} to {end:,}" if end is not None else f"from {session['step']:,}"
@@ -612,10 +613,10 @@ def everyday_sentences(root: Path) -> list[Part]:
     if not path.exists():
         return [MISSING]
     versions = read(path)
-    lists = read_tsv(root / "book" / "everyday_sentences.tsv")
-    topics = {sentence: topic for _, topic, sentence in lists}
-    hundreds = {name: [sentence for which, _, sentence in lists if which == name] for name, *_ in lists}
-    judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
+    sentences_path = root / "book" / "everyday_sentences.tsv"
+    topics = read_sentences(path=sentences_path)
+    hundreds = {name: read_sentences(name, sentences_path) for name in HUNDREDS}
+    judgements = read_judgements(root / "book" / "everyday_judgements.tsv")
     rows, origins = [], []
     for number, version in enumerate(versions, 1):
         name = f"`{version['model']}`, version {number}"
@@ -717,16 +718,6 @@ def folded(title: str, *texts: str) -> str:
 def read(path: Path) -> Any:
     """Return the content of a JSON file."""
     return json.loads(path.read_text("utf-8"))
-
-
-def read_jsonl(path: Path) -> list[Any]:
-    """Return the content of a JSON Lines file, or an empty list if it doesn't exist."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-
-
-def read_tsv(path: Path) -> list[list[str]]:
-    """Return the rows of a file with tab-separated values."""
-    return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
 
 
 class ResultsDirective(SphinxDirective):

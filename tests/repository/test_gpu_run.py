@@ -42,6 +42,12 @@ def test_the_other_measurements_succeed_on_a_cpu(tmp_path: Path) -> None:
     assert 0 < profiled["busy_share"] <= 1.1 and profiled["kernels"][0]["calls_per_step"] > 0
 
 
+def test_a_dry_run_never_writes_among_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps(monkeypatch, first=["this"])
+    with pytest.raises(UserError, match="--quick needs an --output folder of its own"):
+        run((), quick=True)
+
+
 def test_a_step_is_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ def up_to_date(tmp_path_factory):
         (root / folder).mkdir(parents=True)
     for name in ("html", "masks", "parts", "theme"):
         shutil.copy(ROOT / "book" / "widgets" / f"{name}.mjs", root / "book" / "widgets")
+    shutil.copy(ROOT / "transformer" / "command_line.py", root / "transformer")
     (root / "book" / "widgets" / "bundle.mjs").write_text('export * as masks from "./masks.mjs";\n')
     (root / "chapters" / "01_one.py").write_text(
         '# %% [markdown]\n# # One\n\n# %%\nprint("one")\n\n# %%\nprint("one")\n'
@@ -88,11 +89,23 @@ def test_an_outdated_file_is_listed_then_updated(repository, capsys, file, old, 
 def test_a_new_address_is_written_everywhere(repository):
     change(repository / "_config.yml", "transformer-course/transformer-course", "somebody/else")
     assert run(repository) == 0
-    for name in ("pyproject.toml", "CITATION.cff", "chapters/01_one.py", "chapters/01_one.ipynb"):
+    files = ("pyproject.toml", "CITATION.cff", "chapters/01_one.py", "chapters/01_one.ipynb")
+    for name in (*files, "transformer/command_line.py"):
         text = (repository / name).read_text("utf-8")
         assert "https://github.com/somebody/else" in text, name
         assert "transformer-course/transformer-course" not in text, name
     assert "https://somebody.github.io/else" in (repository / "CITATION.cff").read_text("utf-8")
+
+
+def test_a_new_address_is_written_everywhere_after_an_interruption(repository):
+    change(repository / "_config.yml", "transformer-course/transformer-course", "somebody/else")
+    page = repository / "book" / "page.md"
+    page.write_bytes(b"\xff")  # reading it fails
+    with pytest.raises(UnicodeDecodeError):
+        run(repository)
+    page.write_text("https://github.com/transformer-course/transformer-course\n")
+    assert run(repository) == 0
+    assert page.read_text("utf-8") == "https://github.com/somebody/else\n"
 
 
 def test_the_notebook_has_the_cells_of_the_script_and_no_outputs(repository):

@@ -52,6 +52,13 @@ def test_beam_of_one_is_greedy(tiny: Transformer, source: Tensor) -> None:
     assert [h[0].tokens for h in beam_search(tiny, source, beam_size=1)] == greedy_search(tiny, source)
 
 
+def test_by_default_the_search_has_the_papers_settings(tiny: Transformer, source: Tensor) -> None:
+    default, paper = beam_search(tiny, source), beam_search(tiny, source, beam_size=4, length_penalty=0.6)
+    assert default == paper
+    for other in ({"beam_size": 5}, {"length_penalty": 0.9}):
+        assert beam_search(tiny, source, **other) != default  # otherwise the comparison would show nothing
+
+
 def test_batched_equals_one_by_one(tiny: Transformer, source: Tensor) -> None:
     together = beam_search(tiny, source, beam_size=4, n_best=4)
     for row, hypotheses in zip(source, together, strict=True):

@@ -115,6 +115,8 @@ def test_initialization(initialization: Initialization) -> None:
     assert float(inner.weight.detach().std()) == pytest.approx(deviation, rel=0.02)
     embedded = model.source_embedding.weight.detach() * 128**0.5
     assert float(embedded.std()) == pytest.approx(1.0, abs=0.02)
+    biases = {name: value for name, value in model.named_parameters() if name.endswith("bias")}
+    assert len(biases) == 15 and not any(bias.any() for bias in biases.values())
 
 
 def test_max_length_holds_for_every_positional_encoding() -> None:
