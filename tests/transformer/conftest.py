@@ -1,5 +1,7 @@
 """Fixtures that several tests of the package share."""
 
+import io
+
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +22,19 @@ def tiny() -> Transformer:
     model = Transformer(ModelConfig(vocab_size=40, d_model=32, n_heads=4, d_ff=64, n_layers=2, max_length=80)).eval()
     model.unembedding.weight.data *= 4
     return model
+
+
+class Terminal(io.StringIO):
+    """A text stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal() -> io.StringIO:
+    """A terminal, which a test can put in the place of stderr."""
+    return Terminal()
 
 
 @pytest.fixture

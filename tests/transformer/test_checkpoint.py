@@ -152,11 +152,24 @@ def test_the_average_is_the_default_until_training_is_resumed(folder: Path, tiny
     assert default_checkpoint(folder) == "averaged"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "../../etc/passwd"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "best"}'])
 def test_invalid_metadata(folder: Path, text: str) -> None:
     (folder / "best.json").write_text(text)
     with pytest.raises(UserError):
         load_checkpoint(folder, "best")
+
+
+def test_weights_outside_the_folder_are_not_read(folder: Path, tiny: Transformer) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    save_checkpoint(elsewhere, "best", tiny, {})
+    weights(folder).unlink()
+    metadata = json.loads((folder / "best.json").read_text())
+    for path in (f"elsewhere/{weights(elsewhere).name}", str(weights(elsewhere))):
+        metadata["weights"]["file"] = path
+        (folder / "best.json").write_text(json.dumps(metadata))
+        with pytest.raises(InvalidFileError, match="is missing"):
+            load_checkpoint(folder, "best")
 
 
 def test_metadata_of_another_model(folder: Path) -> None:

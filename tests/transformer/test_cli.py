@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ import torch
 from transformer.bench.benchmarks import BENCHMARKS
 from transformer.checkpoint import average_checkpoints
 from transformer.cli import SUMMARIES, main
-from transformer.commands import COMMANDS, bench
+from transformer.commands import COMMANDS, Compile, bench, should_compile
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
@@ -49,10 +50,16 @@ def environment(workplace: Path) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture(scope="module")
-def run(workplace: Path, environment: pytest.MonkeyPatch) -> Path:
+def trained(workplace: Path, environment: pytest.MonkeyPatch) -> tuple[Path, list[Path]]:
+    """The folder of a small run, and the files that training left in it; later tests add others."""
     folder = workplace / "runs" / "copy"
     main(["train", "copy", "--device", "cpu", "--run", str(folder), *SMALL])
-    return folder
+    return folder, list(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def run(trained: tuple[Path, list[Path]]) -> Path:
+    return trained[0]
 
 
 def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -67,12 +74,13 @@ def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return lines[0]
 
 
-def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(run: Path) -> None:
+def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(trained: tuple[Path, list[Path]]) -> None:
+    run, files = trained
     metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [m["step"] for m in metrics] == [30, 60]
     assert metrics[1]["valid_loss"] < metrics[0]["valid_loss"]
     assert json.loads((run / "recipe.json").read_text())["training"]["steps"] == 60
-    names = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in run.iterdir())
+    names = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in files)
     last = "step-0000060"
     assert names == [
         *[
@@ -354,22 +362,40 @@ def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch
         assert stopped.value.code == 141
 
 
-def test_order_and_batches_do_not_matter(run: Path) -> None:
-    translator = Translator.load(run)
-    sentences = ["a b c d e f g h", "x y z", "m n o p q"]
-    together = translator.greedy_search(sentences)
-    assert (
-        together
-        == [translator.greedy_search([s])[0] for s in sentences]
-        == translator.greedy_search(sentences[::-1])[::-1]
-    )
-
-
 def test_changed_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
     folder = workplace / "runs" / "tiny"
     changes = ["--model.d-model", "32", "--training.steps", "2", "--data.max-train-pairs", "3000"]
     main(["train", "copy", "--device", "cpu", "--run", str(folder), *changes])
     assert Translator.load(folder).model.config.d_model == 32
+
+
+def test_the_options_of_train_reach_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("transformer.commands.require_extra", lambda *_: None)
+    monkeypatch.setattr("transformer.commands.prepare_data", lambda *_: None)
+    monkeypatch.setattr(
+        "transformer.commands.train_model", lambda *arguments, **options: seen.update(options, device=arguments[4])
+    )
+    options = ["--precision", "bf16", "--compile", "yes", "--tensorboard", "--force"]
+    main(["train", "copy", "--device", "cpu", "--run", str(tmp_path / "run"), *options])
+    assert seen["device"].precision == "bf16"
+    assert seen["compiled"] is seen["tensorboard"] is seen["force"] is True
+
+
+@pytest.mark.parametrize(
+    ("choice", "on_cpu", "on_gpu"), [("auto", False, True), ("yes", True, True), ("no", False, False)]
+)
+def test_auto_compiles_on_a_cuda_gpu_only(choice: Compile, on_cpu: bool, on_gpu: bool) -> None:
+    devices = [Device(torch.device(name)) for name in ("cpu", "cuda")]
+    assert [should_compile(choice, device) for device in devices] == [on_cpu, on_gpu]
+
+
+def test_the_options_of_export_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[object, ...]] = []
+    monkeypatch.setattr("transformer.commands.export_model", lambda *arguments: seen.append(arguments) or [])
+    options = ["--splits", "test", "valid", "--mirror", "there"]
+    main(["export", str(tmp_path), str(tmp_path / "model"), "--device", "cpu", *options])
+    assert seen[0][3:] == (("test", "valid"), "there")
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -674,7 +700,8 @@ def test_curves_of_runs_and_what_cannot_be_plotted(
     figure = tmp_path / "x.svg"
     main(["curves", str(run), str(other), "--output", str(figure), "--x-axis", "minutes"])
     assert capsys.readouterr().out == f"saved {figure}\n"
-    assert str(run) in figure.read_text() and str(other) in figure.read_text()
+    text = figure.read_text()
+    assert str(run) in text and str(other) in text and "<!-- minutes -->" in text
     assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
     assert "is not a run folder: it has no metrics" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     metrics = tmp_path / "metrics.jsonl"

@@ -42,6 +42,8 @@ def fail(how: Positional[str]) -> int:
         raise ConnectionRefusedError(111, "Connection refused")
     if how == "memory":
         raise MemoryError
+    if how == "gpu":
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
     if how == "escape":
         raise UserError("\x1b[31mred\nand \ud800")
     return int(how)
@@ -104,6 +106,7 @@ def test_exit_codes(how: str, code: int, capsys: pytest.CaptureFixture[str]) -> 
     [
         ("folder", 2, "error: /: Is a directory"),
         ("memory", 2, "error: there is not enough memory for this"),
+        ("gpu", 2, "error: there is not enough memory for this (CUDA out of memory. Tried to allocate 2.00 GiB)"),
         ("escape", 2, "error:  [31mred and  "),
         ("defect", 1, "error: unexpected ZeroDivisionError: division. This is a bug: please report"),
     ],
@@ -132,7 +135,7 @@ def test_an_error_without_a_file_is_not_blamed_on_standard_output(capfd: pytest.
 def program(*args: str, **changes: str) -> subprocess.Popen[str]:
     environment = {**os.environ, **changes}
     command = [sys.executable, "-m", "transformer.cli", *args]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
 
 
 def test_the_help_needs_neither_pytorch_nor_tyro() -> None:
@@ -143,7 +146,7 @@ from transformer.cli import main
 main(["--help"])
 assert not {"torch", "numpy", "tyro", "sentencepiece"} & sys.modules.keys()
 """
-    assert "usage: transformer COMMAND" in subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "usage: transformer COMMAND" in subprocess.check_output([sys.executable, "-c", code], encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,7 @@ assert not {"torch", "numpy", "tyro", "sentencepiece"} & sys.modules.keys()
 def test_an_interrupt_during_the_imports_is_quiet(module: str, program: str) -> None:
     code = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
 class Importer:
     def find_spec(self, name, path=None, target=None):
         if name == "{module}":

@@ -131,6 +131,8 @@ def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) 
         beam_search(tiny, source, beam_size=0)
     with pytest.raises(UserError, match=r"beam_size must be a whole number; got 2\.5"):
         beam_search(tiny, source, beam_size=torch.tensor(2.5))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="beam_size must be a whole number; got True"):
+        beam_search(tiny, source, beam_size=True)
     for length_penalty in (-1.0, float("nan"), float("inf")):
         with pytest.raises(UserError, match="length_penalty must be from 0 to 10"):
             beam_search(tiny, source, length_penalty=length_penalty)
@@ -245,21 +247,26 @@ def test_sampling_from_a_single_token_equals_greedy_search(tiny: Transformer, so
 
 
 def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
-    """Compare the first tokens of 4,000 samples with the softmax, truncated by top-k or top-p."""
+    """Compare the first tokens of 4,000 samples with the softmax, truncated by top-k, top-p or both."""
     sentence = torch.tensor([[5, 6, 7]])
     logits = tiny(sentence, torch.tensor([[BOS]]))[0, 0].detach()
     logits[[PAD, BOS]] = -torch.inf
-    for temperature, top_k, top_p in [(1.0, None, 1.0), (2.0, 5, 1.0), (2.0, None, 0.7)]:
+    for temperature, top_k, top_p in [(1.0, None, 1.0), (2.0, 5, 1.0), (2.0, None, 0.7), (2.0, 5, 0.7)]:
         p, order = (logits / temperature).softmax(-1).sort(descending=True)
+        p = p[:top_k] / p[:top_k].sum()
         enough = int((p.cumsum(0) < top_p - 1e-6).sum()) + 1
         expected = torch.zeros(40)
-        expected[order[: top_k or enough]] = p[: top_k or enough]
-        expected /= expected.sum()
+        expected[order[:enough]] = p[:enough] / p[:enough].sum()
         generator = torch.Generator().manual_seed(0)
         rows = sample(tiny, sentence.expand(4000, 3), temperature, top_k, top_p, generator, max_new_tokens=2)
         counts = torch.bincount(torch.tensor([row[0] if row else EOS for row in rows]), minlength=40)
         assert counts[expected == 0].sum() == 0
         assert (counts / 4000 - expected).abs().max() < 0.03
+
+
+def test_samples_depend_on_nothing_but_the_generator(tiny: Transformer, source: Tensor) -> None:
+    first, same, other = (sample(tiny, source, generator=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert first == same != other
 
 
 def test_top_p_of_one_keeps_every_token(tiny: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,10 +281,18 @@ def test_top_p_of_one_keeps_every_token(tiny: Transformer, monkeypatch: pytest.M
     assert (cut > 0).sum() < (whole > 0).sum()
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.1}])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"temperature": 0.0}, "temperature must be finite and at least 1e-06; got 0.0"),
+        ({"temperature": float("inf")}, "temperature must be finite and at least 1e-06; got inf"),
+        ({"top_k": 0}, "top_k must be at least 1; got 0"),
+        ({"top_p": 0.0}, "top_p must be greater than 0 and at most 1; got 0.0"),
+        ({"top_p": 1.1}, "top_p must be greater than 0 and at most 1; got 1.1"),
+    ],
+)
 def test_sampling_settings_out_of_range_are_rejected(
-    tiny: Transformer, source: Tensor, wrong: dict[str, float]
+    tiny: Transformer, source: Tensor, wrong: dict[str, float], message: str
 ) -> None:
-    (name,) = wrong
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=message):
         sample(tiny, source, **wrong)

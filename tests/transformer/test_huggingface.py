@@ -99,7 +99,8 @@ def test_special_tokens_have_our_ids(marian: tuple[Any, Path]) -> None:
 def test_our_model_converted_to_theirs_computes_the_same_logits(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
     torch.manual_seed(0)
-    ours = Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, dropout=0.3, attention_dropout=0.2, max_length=40)).eval()
+    config = ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, 0.3, attention_dropout=0.2, activation_dropout=0.1, max_length=40)
+    ours = Transformer(config).eval()
     with torch.no_grad():
         for weight in ours.parameters():
             weight.normal_(std=0.5)
@@ -111,7 +112,8 @@ def test_our_model_converted_to_theirs_computes_the_same_logits(tmp_path: Path) 
         mask = (source != PAD).long()
         actual = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
         expected = ours(source, target)
-    assert (theirs.config.dropout, theirs.config.attention_dropout) == (0.3, 0.2)
+    dropouts = (theirs.config.dropout, theirs.config.attention_dropout, theirs.config.activation_dropout)
+    assert dropouts == (0.3, 0.2, 0.1)
     assert theirs.generation_config.max_length == 40
     assert expected.std() > 0.5
     torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4)
@@ -141,6 +143,9 @@ def test_a_model_that_was_loaded_from_a_marian_model_is_not_converted_back(maria
     [
         ({"model_type": "bart"}, "its model_type is 'bart', not 'marian'"),
         ({"activation_function": "relu"}, "its activation_function is 'relu'"),
+        ({"scale_embedding": False}, "its scale_embedding is False, not True"),
+        ({"share_encoder_decoder_embeddings": False}, "its share_encoder_decoder_embeddings is False, not True"),
+        ({"tie_word_embeddings": False}, "its tie_word_embeddings is False, not True"),
         ({"decoder_layers": 1}, "its decoder_layers is 1, not 2"),
         ({}, "there are no weights in"),
     ],

@@ -31,6 +31,14 @@ def test_recording_covers_every_layer_and_does_not_change_the_output(tiny: Trans
         assert w.masked_select(~mask.expand_as(w)).eq(0).all()
 
 
+def test_in_training_the_weights_of_later_positions_are_zero(source: Tensor) -> None:
+    """The decoder's self-attention is given no mask then: it is causal."""
+    model = Transformer(ModelConfig(40, 32, 4, 64, 1, dropout=0.0)).train()
+    with record_attention(model) as weights:
+        model(source, source)
+    assert weights["decoder.0.self_attention"].triu(1).eq(0).all()
+
+
 def test_recorded_weights_explain_the_output(tiny: Transformer, source: Tensor) -> None:
     """Weights times values, concatenated and projected, equal the output of the fused form."""
     layer = tiny.encoder[0].self_attention
@@ -82,7 +90,7 @@ def test_ablating_a_head_equals_zeroing_its_columns_of_the_output_projection(
     with ablate_heads(tiny, off):
         without = tiny(source, target)
     assert not torch.allclose(before, without)
-    assert torch.equal(before, tiny(source, target)), "afterwards it is on again"
+    assert torch.equal(before, tiny(source, target)), "afterwards it is no longer ablated"
     changed = copy.deepcopy(tiny)
     for name, heads in off.items():
         for head in heads:
@@ -142,6 +150,12 @@ def test_counted_flops_equal_the_formula(norm: Norm, precision: Precision) -> No
         batch_loss(model, batch, 0.1).backward()
     assert counter.get_total_flops() == flops_by_formula(config, batch)
     assert {layer.implementation for layer in model.modules() if isinstance(layer, MultiHeadAttention)} == {"fused"}
+
+
+def test_after_an_exception_the_fused_attention_is_back(tiny: Transformer) -> None:
+    with pytest.raises(ZeroDivisionError), count_flops(tiny):
+        raise ZeroDivisionError
+    assert {layer.implementation for layer in tiny.modules() if isinstance(layer, MultiHeadAttention)} == {"fused"}
 
 
 def test_flops_are_about_six_per_parameter_and_token() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelConfig, Norm
-from transformer.layers import DecoderLayer, EncoderLayer
+from transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from transformer.masks import causal_mask
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
@@ -136,7 +136,7 @@ def test_post_norm_normalises_the_output_and_pre_norm_does_not() -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
-def test_each_dropout_setting_applies_where_it_should(where: str, norm: Norm) -> None:
+def test_each_dropout_setting_has_an_effect_in_training(where: str, norm: Norm) -> None:
     x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
     shape = ModelConfig(**{**vars(config(norm)), where: 0.5})
     encoder, decoder = EncoderLayer(shape), DecoderLayer(shape)
@@ -144,6 +144,29 @@ def test_each_dropout_setting_applies_where_it_should(where: str, norm: Norm) ->
         assert not torch.equal(layer(*arguments), layer(*arguments))
         layer.eval()
         assert torch.equal(layer(*arguments), layer(*arguments))
+
+
+def test_dropout_applies_to_the_output_of_the_sublayer() -> None:
+    """Before it is added to x, and before the layer norm (§5.4); with a probability of ½, what is kept is doubled."""
+    x = torch.randn(2, 50, 16)
+    residual = Residual(16, 0.5, "post")
+    residual.norm = nn.Identity()  # type: ignore[assignment]
+    added = residual(x, torch.ones_like) - x
+    assert set(added.round(decimals=4).unique().tolist()) == {0.0, 2.0}
+
+
+def test_activation_dropout_applies_after_the_relu() -> None:
+    x = torch.randn(2, 50, 16)
+    feed_forward = FeedForward(16, 32, 0.5)
+    feed_forward.outer = nn.Identity()  # type: ignore[assignment]
+    activations, dropped = feed_forward.inner(x).relu(), feed_forward(x)
+    active = activations > 0
+    assert set((dropped[active] / activations[active]).round(decimals=4).unique().tolist()) == {0.0, 2.0}
+
+
+def test_attention_dropout_applies_to_both_attentions() -> None:
+    layer = DecoderLayer(replace(SHAPE, attention_dropout=0.5))
+    assert layer.self_attention.dropout == layer.cross_attention.dropout == 0.5
 
 
 def test_dropout_applies_to_the_embeddings() -> None:

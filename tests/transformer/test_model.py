@@ -119,12 +119,27 @@ def test_initialization(initialization: Initialization) -> None:
     assert len(biases) == 15 and not any(bias.any() for bias in biases.values())
 
 
+def test_initialization_of_embeddings_and_learned_positions() -> None:
+    model = Transformer(ModelConfig(1000, 128, 4, 512, 1, positions="learned", tie_embeddings="none"))
+    for matrix in (model.source_embedding, model.target_embedding, model.unembedding):
+        assert float(matrix.weight.detach().std()) == pytest.approx(128**-0.5, rel=0.02)
+    assert isinstance(model.positions, Tensor)
+    assert float(model.positions.detach().std()) == pytest.approx(0.02, rel=0.05)
+
+
 def test_max_length_holds_for_every_positional_encoding() -> None:
     for positions in ("sinusoidal", "learned", "rotary"):
         model = Transformer(ModelConfig(40, 32, 4, 64, 1, max_length=5, positions=positions))
         model.encode(torch.full((1, 5), 7))
         with pytest.raises(ValueError, match="at most 5 tokens; got 6"):
             model.encode(torch.full((1, 6), 7))
+
+
+@pytest.mark.parametrize(("positions", "is_added"), [("sinusoidal", True), ("learned", True), ("rotary", False)])
+def test_rotary_positions_are_not_added_to_the_embeddings(positions: Positions, is_added: bool) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 1, positions=positions)).eval()
+    first, second = model.embed(torch.tensor([[5, 5]]), model.source_embedding)[0]
+    assert torch.equal(first, second) != is_added
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
@@ -149,11 +164,6 @@ def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> Non
 def test_settings_out_of_range_are_rejected(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         ModelConfig(**wrong)
-
-
-def test_sentences_longer_than_max_length_are_rejected(tiny: Transformer) -> None:
-    with pytest.raises(ValueError, match="at most 80 tokens; got 81"):
-        tiny.encode(torch.full((1, 81), 5))
 
 
 @pytest.mark.parametrize(

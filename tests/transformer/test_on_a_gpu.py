@@ -107,14 +107,14 @@ def test_a_search_reads_from_the_gpu_once_per_step(search: Callable[..., Any], s
     assert 1 <= len(HOST_READS) <= steps + 2, HOST_READS
 
 
-def test_attention_is_recorded_and_heads_are_switched_off(gpu: Device, source: torch.Tensor) -> None:
-    def looked_at(model: Transformer, device: torch.device) -> list[torch.Tensor]:
+def test_attention_is_recorded_and_heads_are_ablated(gpu: Device, source: torch.Tensor) -> None:
+    def recorded(model: Transformer, device: torch.device) -> list[torch.Tensor]:
         with record_attention(model) as weights, ablate_heads(model, {"decoder.1.cross_attention": [0, 3]}):
             logits = model(source.to(device), source.to(device))
         assert all(w.device == device for w in weights.values())
         return [logits.detach().cpu(), *(w.cpu() for w in weights.values())]
 
-    torch.testing.assert_close(*on_both(SHAPE, gpu, looked_at), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*on_both(SHAPE, gpu, recorded), atol=1e-5, rtol=1e-4)
 
 
 def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Device) -> None:

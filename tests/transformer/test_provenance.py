@@ -85,14 +85,14 @@ def test_a_package_inside_another_repository_has_a_version(repository: Path, mon
     installed = repository / ".venv" / "transformer"
     shutil.copytree(repository / "transformer", installed)
     monkeypatch.setattr(transformer.provenance, "PACKAGE", installed)
-    assert commit() == "version 0.1.0"
+    assert commit() == f"version {transformer.__version__}"
     git(repository, "add", "-f", ".")  # even if somebody keeps it there
-    assert commit() == "version 0.1.0"
+    assert commit() == f"version {transformer.__version__}"
 
 
 def test_without_git_there_is_a_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(repository))
-    assert commit() == "version 0.1.0"
+    assert commit() == f"version {transformer.__version__}"
 
 
 def test_all_of_it_can_be_saved_as_json() -> None:

@@ -347,6 +347,14 @@ def test_permanent_failures_are_not_retried(server: Server, tmp_path: Path, faul
 def test_refused_connections_and_unknown_hosts(
     server: Server, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look_up = socket.getaddrinfo
+
+    def look_up_here(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "nowhere.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
     monkeypatch.setattr(download, "BACKOFF", 9.0)  # but it does not retry
     started = time.monotonic()
     message = refusal(remote(refused, "http://nowhere.invalid/a", "http:///a", "gopher://a/b"), tmp_path)

@@ -274,7 +274,7 @@ def test_prepared_data_is_reused_even_on_a_read_only_disk(monkeypatch: pytest.Mo
         prepare(DATA, SIZE + 1)
 
 
-def test_two_processes_at_once_prepare_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_threads_at_once_prepare_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trained, train = [], Tokenizer.train
 
     def slowly(*args: Any) -> Tokenizer:

@@ -1,5 +1,6 @@
 import copy
 import io
+import itertools
 import json
 import math
 import re
@@ -7,6 +8,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.training.compilation import compile_or_explain
+from transformer.training.display import Display
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.optimizer import optimizer_state
@@ -345,6 +348,22 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(
     assert torch.isfinite(weights(training.model)).all()
 
 
+def test_a_resumed_run_continues_with_its_loss_scale(tmp_path: Path, data: PreparedData) -> None:
+    before, after = trainer(data, "fp16"), trainer(data, "fp16")
+    before.scaler = torch.amp.GradScaler("cpu", 1024.0)
+    before.save(tmp_path)
+    after.restore(tmp_path, "step-0000000")
+    assert after.scaler.get_scale() == 1024
+
+
+def test_the_weights_are_the_same_on_all_ranks_and_the_random_numbers_are_not(data: PreparedData) -> None:
+    config, device = TrainingConfig(steps=4, batch_tokens=1000), choose_device("cpu")
+    first = Trainer(SHAPE, config, data, device, DistributedContext(0, 2))
+    seed = torch.initial_seed()
+    second = Trainer(SHAPE, config, data, device, DistributedContext(1, 2))
+    assert torch.equal(weights(first.model), weights(second.model)) and torch.initial_seed() != seed
+
+
 def test_a_skipped_step_does_not_enter_the_training_loss(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     training = trainer(data, batch_tokens=200)
     Poisoned({2}, monkeypatch)
@@ -662,19 +681,32 @@ def test_validation_leaves_out_empty_and_long_sentences(
     assert expected[0]["valid_loss"] > 0
 
 
-def test_tensorboard_gets_the_metrics_and_the_log(tmp_path: Path, data: PreparedData) -> None:
+def test_tensorboard_gets_the_metrics_and_the_log(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that takes its third step again, because it is interrupted before it has saved it."""
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     config = TrainingConfig(
-        steps=4, batch_tokens=300, warmup_steps=2, log_every=1, validate_every=2, validation_sentences=5
-    )
+        steps=4, batch_tokens=300, warmup_steps=2, log_every=1, validate_every=2, validation_sentences=5,
+        checkpoint_every=2,
+    )  # fmt: skip
     rows: list[dict[str, float]] = []
-    train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=rows.append, tensorboard=True)
+
+    def start() -> None:
+        train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=rows.append, tensorboard=True)
+
+    with monkeypatch.context() as patch:
+        display = Display.log
+        patch.setattr(Display, "log", lambda self, row: display(self, row) if row["step"] < 4 else 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            start()
+    start()
     events = reader.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
     events.Reload()
     for name, expected in (("valid_loss", rows), ("valid_bleu", rows), ("train_loss", read_log(tmp_path / "a"))):
-        assert {event.step: event.value for event in events.Scalars(name)} == pytest.approx(
-            {row["step"]: row[name] for row in expected}
-        )
+        written = events.Scalars(name)
+        assert [event.step for event in written] == [row["step"] for row in expected]
+        assert [event.value for event in written] == pytest.approx([row[name] for row in expected])
 
 
 def test_the_log_has_the_mean_loss_since_the_row_before(
@@ -715,13 +747,6 @@ def test_the_loss_is_read_from_the_device_only_for_the_log(
     assert sorted(set(steps)) == [3, 6, 8]
 
 
-class Terminal(io.StringIO):
-    """A stderr that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 DISPLAYED = TrainingConfig(
     steps=4, batch_tokens=300, warmup_steps=2, log_every=2, validate_every=4, validation_sentences=5
 )
@@ -742,14 +767,41 @@ def test_without_a_terminal_there_is_one_line_per_row(
     assert re.fullmatch(r"step 4/4  validation loss \d\.\d{3} \(not smoothed\)  BLEU \d+\.\d", validation), validation
 
 
-def test_in_a_terminal_there_is_a_bar(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
+def test_in_a_terminal_there_is_a_bar(
+    tmp_path: Path, data: PreparedData, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stderr", terminal)
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
     text = terminal.getvalue()
     assert re.search(r"\rtraining run: 100%.* 4/4 \[.*, loss \d\.\d{3}, lr \d\.\de-0\d, [\d,]+ tokens/s\]", text)
     assert re.search(r"\rstep 4/4  validation loss \d\.\d{3} \(not smoothed\)  BLEU \d+\.\d\n", text)
     assert "tokens/s  left" not in text
+
+
+def test_the_remaining_time_of_a_resumed_run_is_estimated_from_its_own_steps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([1000.0, 1060.0])
+    monkeypatch.setattr("transformer.training.display.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    display = Display("training run", step=40, steps=100)
+    display.log({"step": 50, "train_loss": 1.0, "learning_rate": 1e-3, "tokens_per_second": 1.0})
+    assert capsys.readouterr().err.endswith("  ETA 05:00\n")
+
+
+def test_times_and_speeds_across_a_resume(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading of the clock is a second later than the one before, so each step takes a second."""
+    monkeypatch.setattr("transformer.training.trainer.validate", lambda *_: {"valid_loss": 1.0, "valid_bleu": 0.0})
+    clock = itertools.count(1000.0)
+    monkeypatch.setattr("transformer.training.loop.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    for steps in (4, 8):
+        run(tmp_path / "run", data, force=True, steps=steps, log_every=2)
+    log, metrics = read_log(tmp_path / "run"), read_metrics(tmp_path / "run")
+    tokens = [0.0, *(row["target_tokens"] for row in metrics)]
+    speeds = [(after - before) / 2 for before, after in itertools.pairwise(tokens)]
+    assert [row["tokens_per_second"] for row in log] == speeds and len(set(speeds)) > 1
+    for rows in (log, metrics):
+        minutes = [row["minutes"] for row in rows]
+        assert len(minutes) == 4 and minutes == sorted(set(minutes))
 
 
 def test_a_report_replaces_what_is_shown(
