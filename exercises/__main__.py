@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from transformer.cli import quiet_interrupts
+from transformer.cli import exit_on_signals, quiet_interrupts
 from transformer.command_line import run_command
 
 DESCRIPTION = "Do the exercises: find the next one, get hints, grade your answers, and see your progress."
@@ -11,9 +11,12 @@ DESCRIPTION = "Do the exercises: find the next one, get hints, grade your answer
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run ``python -m exercises`` and return the exit code; see `run_command`."""
+    if args is None:
+        args = sys.argv[1:]
+        exit_on_signals()
     with quiet_interrupts():
         from exercises.commands import COMMANDS
-    return run_command("python -m exercises", DESCRIPTION, COMMANDS, sys.argv[1:] if args is None else args)
+    return run_command("python -m exercises", DESCRIPTION, COMMANDS, args)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,11 @@ FORBIDDEN = {
 }
 """What answers can't do, and the names of the events that Python reports then."""
 
-CHANGING = "os.chmod os.link os.mkdir os.remove os.rename os.rmdir os.symlink os.truncate".split()
+CHANGING = "os.chmod os.chown os.link os.mkdir os.remove os.rename os.rmdir os.symlink os.truncate os.utime".split()
 """Events of operations that change files; the first argument is a path."""
+
+WITH_TARGET = {"os.link", "os.rename", "os.symlink"}
+"""Those whose second argument is a path, too."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -39,14 +42,15 @@ def start(folder: Path) -> None:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in reasons:
             raise PermissionError(f"while it is graded, an answer can't {reasons[event]}")
-        if event == "open" or event in CHANGING:
-            path = arguments[0]
+        if event != "open" and event not in CHANGING:
+            return
+        changes = event != "open" or bool(arguments[2] & WRITING)
+        for path in arguments[: 2 if event in WITH_TARGET else 1]:
             if not isinstance(path, str | bytes | os.PathLike):
-                return
+                continue
             real = os.path.realpath(os.fsdecode(path))
             if any(_is_inside(real, place) for place in hidden):
                 raise PermissionError("while it is graded, an answer can't read the solutions")
-            changes = event != "open" or bool(arguments[2] & WRITING)
             if changes and not _is_inside(real, own) and real != os.devnull:
                 raise PermissionError("while it is graded, an answer can't change files")
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from exercises.tensors import is_close
+from exercises.tensors import AXES, is_close
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +21,6 @@ Pairs = Sequence[tuple["Tensor", "Tensor"]]
 Relation = tuple[str, str, Callable[["Tensor", "Tensor"], bool]]
 """What is wrong, in a few words; a sentence for the learner; and whether it is so."""
 
-PLACES = {-1: "the last axis", -2: "the last axis but one", -3: "the last axis but two"}
 MAX_AXES = 5
 
 
@@ -48,7 +47,7 @@ def _equal(a: Tensor, b: Tensor) -> bool:
 def _axes(pairs: Pairs) -> list[tuple[int, str]]:
     """Return each axis, counted from the end, with its name."""
     n = max(x.dim() for pair in pairs for x in pair)
-    return [(-1 - i, PLACES.get(-1 - i, "the first axis") if n > 1 else "its only axis") for i in range(n)]
+    return [(-1 - i, f"the {AXES.get(-1 - i, 'first axis')}" if n > 1 else "its only axis") for i in range(n)]
 
 
 # The same shape -------------------------------------------------------------------------------------------------------
@@ -56,7 +55,7 @@ def _axes(pairs: Pairs) -> list[tuple[int, str]]:
 
 def _relations(pairs: Pairs) -> Iterator[Relation]:
     axes = _axes(pairs)
-    are_masks = all(str(b.dtype) == "torch.bool" for _, b in pairs)
+    are_masks = all(str(x.dtype) == "torch.bool" for pair in pairs for x in pair)
     if are_masks:
         yield "True and False are swapped", "Every entry is the opposite of what it should be.", _is_opposite
         yield ON_DIAGONAL
@@ -142,7 +141,7 @@ def _parts(axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
             )
         yield (
             "only the first entry is right",
-            f"Along {place}, the first entry is right, and all others are wrong. Do you treat them like the first one?",
+            f"Along {place}, the first entry is right, and all others are wrong.",
             partial(_is_right_only_at_first, axis),
         )
 
@@ -257,6 +256,13 @@ def _shape_relations(pairs: Pairs) -> Iterator[Relation]:
     )
     yield from _lengths(axes)
     for axis, place in axes:
+        yield (
+            "repeated along an axis",
+            f"Your result is right, but repeated along {place}, which should have the length one.",
+            partial(_has_length_one_repeated, axis),
+        )
+    are_masks = any(str(x.dtype) == "torch.bool" for pair in pairs for x in pair)
+    for axis, place in axes if not are_masks else []:
         for how, reduce in REDUCTIONS.items():
             title = how.rpartition(" ")[0]
             yield (
@@ -284,7 +290,8 @@ def _lengths(axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
             for start, where in ((0, "end"), (count, "beginning")):
                 yield (
                     f"{many} too many",
-                    f"Your result is right, but along {place} it has {many} too many at its {where}.",
+                    f"Along {place} there {'is' if count == 1 else 'are'} {many} too many at the {where}; everything "
+                    "else is right.",
                     partial(_is_longer, axis, count, start),
                 )
                 yield (
@@ -301,6 +308,11 @@ def _is_permuted(a: Tensor, b: Tensor) -> bool:
 
 def _is_reduced(reduce: Callable[[Tensor, int], Tensor], axis: int, a: Tensor, b: Tensor) -> bool:
     return b.size(axis) > 1 and _equal(a.squeeze(), reduce(b, axis).squeeze())
+
+
+def _has_length_one_repeated(axis: int, a: Tensor, b: Tensor) -> bool:
+    first = a.narrow(axis, 0, 1)
+    return a.size(axis) > 1 and _equal(a, first.expand_as(a)) and _equal(first, b)
 
 
 def _is_longer(axis: int, count: int, start: int, a: Tensor, b: Tensor) -> bool:

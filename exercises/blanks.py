@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from exercises.notebooks import (
-    PLACEHOLDER,
     ROOT,
     Cell,
     answer_key,
     check_key,
     find_notebooks,
+    is_open,
     read_notebook,
     solution_sources,
 )
@@ -121,7 +121,7 @@ def _result(name: str, answer: Cell, check: Cell | None) -> tuple[Mark, str]:
     outputs = check.get("outputs", []) if check else []
     if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
         return "✓", ""
-    if PLACEHOLDER in answer["source"] or not outputs:
+    if is_open(answer["source"]) or not outputs:
         return "·", ""
     error = next((output for output in outputs if output.get("output_type") == "error"), None)
     if error is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exercises.compare import equal, equal_numbers, same_kind, to_builtin
 from exercises.limits import MAX_PRINTED, LimitReached
-from exercises.tensors import float_tensors, gradients, is_module, is_tensor
+from exercises.tensors import float_tensors, gradients, identical, is_module, is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,9 +99,9 @@ def changed_inputs(before: Inputs, after: Inputs) -> list[str]:
 
 def _same_data(a: Any, b: Any) -> bool:
     if is_module(a):
-        return _same_data(dict(a.state_dict()), dict(b.state_dict()))
+        return equal(dict(a.state_dict()), dict(b.state_dict()))
     if is_tensor(a):
-        return equal(a, b)
+        return identical(a, b)
     match a:
         case Mapping():
             return a.keys() == b.keys() and all(_same_data(a[key], b[key]) for key in a)

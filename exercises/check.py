@@ -24,6 +24,7 @@ from typing import Any
 
 from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_inputs
 from exercises.compare import describe_difference, equal, same_kind, type_with_article
+from exercises.errors import RefusedError as RefusedError  # the checks import it from here
 from exercises.errors import explain
 from exercises.formatting import format_inputs, format_shapes
 from exercises.fresh_inputs import fresh_inputs
@@ -31,7 +32,7 @@ from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
 from exercises.relations import Finding, Wrong, find_relation
 from exercises.special_cases import what_is_special
-from exercises.tensors import equal_gradients, is_tensor, tables_side_by_side
+from exercises.tensors import equal_gradients, is_module, is_tensor, tables_side_by_side
 from exercises.unused import unused_arguments
 from transformer.errors import quote
 
@@ -55,8 +56,8 @@ NOT_REPEATABLE = (
 
 NO_GRADIENT = (
     "Your result is right, but a model with this code could not learn through it. Something cuts the gradient off: "
-    "look for `torch.no_grad()`, `detach()`, `.data`, `.item()`, `float()`, `tolist()`, `numpy()` and "
-    "`torch.tensor(…)`, and compute with the tensors themselves."
+    "look for `torch.no_grad()`, `detach()`, `.data`, `.item()`, `float()`, `tolist()`, `numpy()`, `torch.tensor(…)`, "
+    "`nn.Parameter(…)` and `from_pretrained(…)`, and compute with the tensors themselves."
 )
 
 WRONG_GRADIENT = (
@@ -80,10 +81,6 @@ class WrongAnswerError(AssertionError):
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
-
-
-class RefusedError(Exception):
-    """Raised when an answer calls something forbidden; the message is for the learner."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,9 @@ class Exercise:
         for number, inputs in enumerate(self.inputs):
             expected, actual = self._expected[number].inputs, self._call(answer, inputs).inputs
             for name in changed_inputs(expected, actual):
-                return _describe_changed_input(name, is_meant_to_change=name in changed_inputs(inputs, expected))
+                is_meant = name in changed_inputs(inputs, expected)
+                is_function = callable(inputs[name]) and not is_module(inputs[name])
+                return _describe_changed_input(name, is_meant, is_function)
         return None
 
     def _find_wrong_gradient(self, answer: Function) -> str | None:
@@ -221,7 +220,8 @@ class Exercise:
             if same_numbers and not all(map(CallResult.equals_in_numbers, results, expected)):
                 wrong, right = next(pair for pair in zip(actual, expected, strict=True) if not CallResult.equals(*pair))
                 also = describe_difference(self.results, wrong.results, right.results)[0]
-                return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
+                has_table = also.endswith("*")  # it refers to a table, which isn't shown here
+                return f"{mistake.title}\n{mistake.hint}" + ("" if has_table else f"\nAlso, {also}.")
         return None
 
     def _resembling_mistake(self, answer: Function) -> str | None:
@@ -264,8 +264,8 @@ class Exercise:
         found = [] if only_form else self._find_causes(answer, tests, wrong)
         text = [finding.text for finding in found]
         if error := actual[number].error:
-            what, _, rest = failure.partition("\n\n")
-            return "\n".join([what, *filter(None, [explain(error)]), *text]) + f"\n\n{rest}"
+            what = _describe_error(answer, error)
+            return "\n".join([what, *filter(None, [explain(error)]), *text]) + failure.removeprefix(what)
         return "\n".join([found[0].title, *text, "", failure]) if found else failure
 
     def _find_causes(self, answer: Function, tests: Sequence[Test], wrong: Sequence[Test]) -> list[Finding]:
@@ -284,7 +284,8 @@ class Exercise:
         is_mostly_right = 2 * len(of_right) >= len(tests)
         if not special and relation is None and is_mostly_right:
             special = what_is_special(of_wrong, of_right, is_telling=False)
-        found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if special else []
+        is_case = special and is_mostly_right
+        found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
         return [*found, *([relation] if relation else [])]
 
     def _find_relation(self, wrong: Sequence[Test]) -> Finding | None:
@@ -321,7 +322,8 @@ class Exercise:
 
     def _describe_failure(self, answer: Function, number: int, actual: CallResult) -> str:
         inputs, expected = self._cases[number], self._expected[number]
-        heading = "for" if number < len(self.inputs) else "for these inputs (the tensors are slices of larger ones)"
+        are_slices = number >= len(self.inputs) and any(map(is_tensor, inputs.values()))
+        heading = "for these inputs (the tensors are slices of larger ones)" if are_slices else "for"
         if actual.error:
             lines = [_describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
         else:
@@ -467,7 +469,8 @@ class Given:
 
 def _describe_error(answer: Function, error: BaseException) -> str:
     """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
-    text = f"it stopped with {type(error).__name__}: {error}"
+    message = [line for line in str(error).splitlines() if line.strip()]
+    text = "\n".join([f"it stopped with {type(error).__name__}: {''.join(message[:1])}", *message[1:3]])
     function = inspect.unwrap(vars(answer).get("__init__", answer) if isinstance(answer, type) else answer)
     file = function.__code__.co_filename if hasattr(function, "__code__") else None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -479,9 +482,9 @@ def _describe_error(answer: Function, error: BaseException) -> str:
 def _describe_unused(names: Sequence[str]) -> Finding:
     listed = ", ".join(f"`{name}`" for name in names)
     return Finding(
-        "an argument is not used",
-        f"Your result doesn't depend on {listed}: it stays the same with other values. Is a step missing, or does your "
-        "code use something else in its place, such as a fixed number?",
+        "an argument makes no difference",
+        f"In the tests your result stays the same whatever {listed} is. Is a step missing, does your code use "
+        "something else in its place, such as a fixed number, or is too little left to decide when it is used?",
     )
 
 
@@ -490,12 +493,18 @@ def _describe_special_case(special: Sequence[str], n_right: int, n_tests: int, i
     return Finding("right, except in a special case", text + (" What should happen then?" if is_alone else ""))
 
 
-def _describe_changed_input(name: str, is_meant_to_change: bool) -> str:
+def _describe_changed_input(name: str, is_meant_to_change: bool, is_function: bool) -> str:
     if is_meant_to_change:
         return (
             f"`{name}` is not what it should be after the call\n"
             "The result is right, but the call should leave other values behind. Is a step missing at the end, or is "
             "there one too many?"
+        )
+    if is_function:
+        return (
+            f"it changes a list that `{name}` keeps\n"
+            f"Your result is right, but `{name}(…)` returns its own list, not a copy, and your code changes it. Make a "
+            "new list: write `x = x + y` rather than `x += y`."
         )
     return (
         f"it changes its input `{name}`\n"

@@ -47,8 +47,9 @@ def grade(
     require_extra("exercises", "nbval", "pytest")
     from exercises.feedback import check_folder, write_feedback
     from exercises.grade import grade_all
-    from exercises.gradebook import as_csv, as_json, as_junit, check_writable
+    from exercises.gradebook import as_csv, as_json, as_junit
     from exercises.mistakes import histogram
+    from transformer.files import check_writable
 
     if not notebooks:
         raise UserError("name at least one notebook, or all")

@@ -14,10 +14,15 @@ def to_builtin(value: Any) -> Any:
     """Convert a value to Python's built-in types, so that a class of the learner's own can't redefine equality.
 
     A parameter becomes the tensor it contains. A tensor of any other subclass stays as it is, and is equal to nothing.
+
+    Raises:
+        RefusedError: if there is a tensor that can't be compared with others.
     """
     family = type(value)
     if is_tensor(value):
-        return tensors.without_parameter(value)
+        return tensors.plain_tensor(value)
+    if family.__module__ == "numpy" and family.__name__ in ("bool", "bool_"):
+        return bool(value)
     if issubclass(family, str):
         return str.__str__(value)
     if issubclass(family, Real) and not isinstance(value, bool):

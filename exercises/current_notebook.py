@@ -20,19 +20,17 @@ def grade_this_notebook(seconds: int = 10) -> None:
         seconds: time limit for each cell.
     """
     try:
-        text = _read_current_notebook()
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "notebook.ipynb")
-            path.write_text(text, "utf-8")
-            (grade,) = grade_all([str(path)], seconds)
+            (grade,) = grade_all([str(_current_notebook(Path(folder)))], seconds)
     except UserError as error:
         print(f"error: {error}")
         return
-    print(f"error: {grade.failure}" if grade.failure else str(grade).replace(f" · {path}", ""))
+    text = f"error: {grade.failure}" if grade.failure else str(grade)
+    print(text.replace(f"{folder}{os.sep}", ""))
 
 
-def _read_current_notebook() -> str:
-    """Return the notebook's JSON text.
+def _current_notebook(folder: Path) -> Path:
+    """Return the path of the notebook; what Colab sends is written to a file in a temporary folder.
 
     Raises:
         UserError: if it cannot be found out which notebook this is.
@@ -43,11 +41,16 @@ def _read_current_notebook() -> str:
         answer = _message.blocking_request("get_ipynb", request="", timeout_sec=30)
         if not answer:
             raise UserError("Colab did not send the notebook: run this cell again")
-        return json.dumps(answer["ipynb"])
+        path = folder / "this notebook"
+        path.write_text(json.dumps(answer["ipynb"]), "utf-8")
+        return path
     file = os.environ.get("JPY_SESSION_NAME") or _notebook_variables().get("__vsc_ipynb_file__")
-    if not file or not Path(file).is_file():
-        raise UserError("cannot find the file of this notebook: save it, and grade it in a terminal")
-    return Path(file).read_text("utf-8")
+    advice = "grade it in a terminal: python -m exercises grade FILE"
+    if not file:
+        raise UserError(f"cannot tell which file this notebook is: {advice}")
+    if not Path(file).is_file():
+        raise UserError(f"cannot find {file}: if you have renamed the notebook, restart its kernel; or {advice}")
+    return Path(file)
 
 
 def _notebook_variables() -> dict[str, Any]:

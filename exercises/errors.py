@@ -2,6 +2,11 @@
 
 import re
 
+
+class RefusedError(Exception):
+    """Raised when an answer calls or returns something forbidden; the message is for the learner."""
+
+
 EXPLANATIONS = {
     r"IndexError: Dimension out of range": (
         "This tensor has fewer axes than your code counts on. Count axes from the end (-1 is the last), so that "
@@ -51,9 +56,14 @@ EXPLANATIONS = {
     r"RuntimeError: (stack expects|Sizes of tensors must match|Tensors must have same number)": (
         "The tensors that you put together have different shapes. Which axis differs, and should it?"
     ),
-    r"(RuntimeError|TypeError|IndexError): .*(expected scalar type|same dtype|must have the same dtype|"
-    r"to be of type|used as indices must be|expected m1 and m2|Long did not match|can't be cast|"
-    r"must be of integer type|only supported for|not implemented for|could not infer output dtype)": (
+    r"(NotImplementedError|RuntimeError): \"bitwise_": (
+        "`&`, `|` and `~` need truth values or integers on both sides. Is a comparison beside them missing its "
+        "parentheses, as in `(x < 1) & (y > 2)`?"
+    ),
+    r"(RuntimeError|TypeError|IndexError|NotImplementedError): .*(expected scalar type|same dtype|"
+    r"must have the same dtype|to be of type|used as indices must be|expected m1 and m2|Long did not match|"
+    r"can't be cast|must be of integer type|only supported for|not implemented for|could not infer output dtype|"
+    r"one of the following scalar types)": (
         "A tensor has the wrong dtype for this step, such as numbers where ids or truth values are needed. Which "
         "dtype does each tensor have?"
     ),
@@ -67,8 +77,8 @@ EXPLANATIONS = {
         "The range ends before it begins: are its arguments in the right order?"
     ),
     r"RuntimeError: Boolean value of Tensor": (
-        "A tensor with several entries can't be true or false as a whole: `if`, `and`, `or` and `not` need a "
-        "single one. Compare entry by entry with `&`, `|`, `~` or `torch.where`."
+        "A tensor with several entries can't be true or false as a whole: `if`, `and`, `or`, `not` and Python's `max` "
+        "and `min` need a single one. Compare entry by entry with `&`, `|`, `~` or `torch.where`."
     ),
     r"RuntimeError: (element \d+ of tensors does not require grad|.*does not require grad)": (
         "The result isn't connected with the tensor whose gradient you want. Was gradient tracking switched on "
@@ -77,11 +87,24 @@ EXPLANATIONS = {
     r"RuntimeError: (a leaf Variable|a view of a leaf)": (
         "You change a tensor in place that a gradient is computed for. Make a new one."
     ),
-    r"RuntimeError: (grad can be implicitly|Trying to backward)": (
-        "`backward` starts from a single number, and only once: combine the losses to one first."
+    r"RuntimeError: grad can be implicitly": ("`backward` starts from a single number: sum or average first."),
+    r"RuntimeError: Trying to backward": (
+        "`backward` has already gone through a part of this computation. Call it once for each loss that you compute, "
+        "not on a running total."
+    ),
+    r"RuntimeError: .*modified by an inplace operation": (
+        "You change a tensor in place that the gradient is still computed from. Make a new one: write `x = x + y` "
+        "rather than `x += y`."
     ),
     r"(RuntimeError|ValueError): .*(numel|only one element|item\(\)|cannot be converted to Scalar|.*scalar)": (
         "Your code takes a tensor with several entries for a single number."
+    ),
+    r"ValueError: .* is not in list": (
+        "`index` stops with an error if the list doesn't contain the value. When is it missing, and what should "
+        "happen then?"
+    ),
+    r"NotImplementedError: Module \[.*\] is missing the required \"forward\"": (
+        "You call a module that only holds weights. Use its layers, or the function that computes with them."
     ),
     r"ValueError: .*unpack|TypeError: cannot unpack": (
         "You assign to another number of names than there are values. What does the right side consist of?"
@@ -93,6 +116,12 @@ EXPLANATIONS = {
     ),
     r"TypeError: .*(missing|takes|unexpected keyword)": (
         "This call has the wrong arguments: compare it with the description of the function."
+    ),
+    r"TypeError: unsupported operand type\(s\) for \^": (
+        "In Python, `^` is an operation on bits. A power is written `**`."
+    ),
+    r"TypeError: unhashable type": (
+        "The keys of a dict and the elements of a set must be immutable. Use a tuple in place of a list."
     ),
     r"TypeError: .*NoneType": ("One of these values is None. Does the function that it comes from return anything?"),
     r"TypeError": ("A value has another type than this step needs. Print its type before this line."),

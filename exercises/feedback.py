@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exercises.grade import Grade
-from exercises.notebooks import Notebook, answer_key, read_notebook
+from exercises.notebooks import Notebook, answer_key, notebook_text, read_notebook
 from transformer.errors import UserError
 
 TAG = "feedback"
@@ -31,7 +31,8 @@ def check_folder(folder: Path, names: Sequence[str]) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"cannot write feedback to {folder}: it is not an empty folder")
     for name in names:
-        if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
+        graded = Path(os.path.expanduser(name))
+        if graded.is_dir() and folder.resolve().is_relative_to(graded.resolve()):
             raise UserError(f"cannot write feedback to {folder}: the notebooks in {name} are graded")
 
 
@@ -41,8 +42,6 @@ def write_feedback(grades: Sequence[Grade], folder: Path) -> list[str]:
     Returns:
         A line for each notebook for which this failed.
     """
-    import nbformat  # takes a second
-
     failures = []
     graded = [grade for grade in grades if not grade.failure]
     paths = [Path(os.path.abspath(grade.path)) for grade in graded]
@@ -50,7 +49,7 @@ def write_feedback(grades: Sequence[Grade], folder: Path) -> list[str]:
     for grade, path in zip(graded, paths, strict=True):
         target = folder / path.relative_to(top)
         try:
-            text = nbformat.v4.writes(nbformat.from_dict(add_feedback(read_notebook(grade.path), grade)))
+            text = notebook_text(add_feedback(read_notebook(grade.path), grade))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text.encode("utf-8", "replace"))
         except Exception as error:  # whatever is wrong with one notebook, the others get their feedback
@@ -67,7 +66,7 @@ def add_feedback(notebook: Notebook, grade: Grade) -> Notebook:
         added.append(cell)
         if (key := answer_key(cell)) in grade.messages:
             added.append(_feedback_cell(str(key), textwrap.dedent("\n".join(grade.describe(str(key)))), has_ids))
-    return {**notebook, "cells": added}
+    return {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, **notebook, "cells": added}
 
 
 def _feedback_cell(name: str, message: str, has_id: bool) -> dict[str, Any]:

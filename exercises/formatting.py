@@ -21,7 +21,8 @@ def format_inputs(inputs: Mapping[str, Any]) -> list[str]:
 def format_shapes(inputs: Mapping[str, Any]) -> list[str]:
     """Return one line for each input; all tensors are described by their shape."""
     return [
-        f"  {name}: {tuple(v.shape)}" if is_tensor(v) else f"  {name} = {format_value(v)}" for name, v in inputs.items()
+        f"  {name}: {tuple(v.shape)}{_unusual_dtype(v)}" if is_tensor(v) else f"  {name} = {format_value(v)}"
+        for name, v in inputs.items()
     ]
 
 
@@ -72,25 +73,36 @@ def _cut(line: str) -> str:
 
 def _compact(value: Any) -> str:
     if is_tensor(value):
-        return _outline(value) if value.numel() > 24 else _nested(value.tolist())
+        return _outline(value) if value.numel() > 24 else _nested(value.tolist()) + _unusual_dtype(value)
     text = format_value(value)
     return _outline(value) if len(text) > MAX_LINE and "tensor(" in text else text
+
+
+def _unusual_dtype(tensor: Any) -> str:
+    """Return the dtype in parentheses if it isn't the one that the numbers would have by default."""
+    dtype = _dtype(tensor)
+    return "" if dtype in ("float32", "int64", "bool") else f" ({dtype})"
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _outline(value: Any) -> str:
     """Return a description with the shapes of all tensors, and with the first three entries of each list or dict."""
     if is_tensor(value):
-        dtype = str(value.dtype).removeprefix("torch.")
-        return f"{dtype} numbers of shape {tuple(value.shape)}"
+        return f"{_dtype(value)} numbers of shape {tuple(value.shape)}"
     match value:
         case list() | tuple():
             entries = list(map(_outline, value[:3]))
+            first, last = "[]" if isinstance(value, list) else "()"
         case Mapping():
             entries = [f"{format_value(key)}: {_outline(value[key])}" for key in list(value)[:3]]
+            first, last = "{}"
         case _:
             return format_value(value)
     more = [f"… ({len(value)} in all)"] if len(value) > 3 else []
-    return f"{type(value).__name__}: " + "; ".join(entries + more)
+    return first + ", ".join(entries + more) + last
 
 
 def _nested(value: Any) -> str:

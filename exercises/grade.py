@@ -26,12 +26,13 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from exercises.limits import TRAINING_TOPICS
+from exercises.limits import PATIENCE, TRAINING_TOPICS
 from exercises.notebooks import (
     NOT_DONE,
     ROOT,
     Notebook,
     answer_key,
+    check_answers_are_unique,
     check_key,
     course_notebooks,
     find_notebooks,
@@ -61,7 +62,7 @@ audit.start(Path({folder!r}))
 
 FORBIDDEN = {
     "import": set("exercises builtins ctypes gc importlib inspect runpy".split()),
-    "attribute": set("exercises mistakes reference judge _topic _getframe __globals__ __closure__ __self__".split()),
+    "attribute": set("exercises _topic _getframe __globals__ __closure__ __self__".split()),
     "call": set("open eval exec globals setattr __import__ get_ipython".split()),
 }
 """Names that no answer needs and that could be used to evade a check. The list prevents temptation, not attacks."""
@@ -117,7 +118,7 @@ class Grade:
 
     def __str__(self) -> str:
         lines = [line for key in self.messages for line in self.describe(key)]
-        title = f"{self.exercise.replace('_', ' ')} · {self.path}"
+        title = f"{self.exercise.replace('_', ' ')} · {printable(str(self.path))}"
         return "\n".join([title, *lines, f"  {self.points} of {len(self.messages)}"])
 
 
@@ -126,7 +127,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
 
     Args:
         names: topics, their numbers, paths of notebooks or of folders with notebooks, or ``all``.
-        seconds: time limit for each cell; topics that train a model have more (`limits.TRAINING_TOPICS`).
+        seconds: limit of each cell's computing time; topics that train a model have more (`limits.TRAINING_TOPICS`).
         root: the checkout of the course.
 
     Returns:
@@ -143,9 +144,10 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
         try:
             return grade(read_submission(path, root), seconds, mark)
         except UserError as error:
-            return Grade(path, "", {}, str(error))
+            return Grade(path, "", {}, printable(str(error)))
         except Exception as error:  # whatever is wrong with one file, the others are graded
-            return Grade(path, "", {}, f"{path} could not be graded: {type(error).__name__}: {error}")
+            failure = f"{path} could not be graded: {type(error).__name__}: {error}"
+            return Grade(path, "", {}, printable(failure))
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
@@ -161,8 +163,8 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
     Raises:
         UserError: if the file is not an exercise notebook, or an answer cell is missing or occurs twice.
     """
-    cells = [(key, cell["source"]) for cell in read_notebook(path)["cells"] if (key := answer_key(cell))]
-    answers = dict(cells)
+    notebook = read_notebook(path)
+    answers = {key: cell["source"] for cell in notebook["cells"] if (key := answer_key(cell))}
     known = {path: _keys(read_notebook(path)) for path in course_notebooks(root)}
     course_notebook, keys = max(known.items(), key=lambda item: len(answers.keys() & set(item[1])))
     if not answers.keys() & set(keys):
@@ -171,8 +173,7 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
         raise UserError(
             f"{path}: no cell begins with `# answer: {missing[0]}`; put that line back at the top of your answer"
         )
-    if twice := [key for key in keys if [k for k, _ in cells].count(key) > 1]:
-        raise UserError(f"{path}: more than one cell begins with `# answer: {twice[0]}`; keep only one of them")
+    check_answers_are_unique(notebook, path)
     return Submission(path, course_notebook, answers)
 
 
@@ -182,7 +183,7 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     seconds = max(seconds, TRAINING_TOPICS.get(topic_of(submission.course_notebook), 0))
     folder = Path(tempfile.mkdtemp(prefix="grading-"))
     try:
-        records = _run(submission, folder, seconds, mark, timeout=150 + 2 * len(keys) * (seconds + 5))
+        records = _run(submission, folder, seconds, mark, timeout=150 + 2 * len(keys) * (PATIENCE * seconds + 5))
     finally:
         _kill_processes(mark)
         shutil.rmtree(folder, ignore_errors=True)
@@ -193,8 +194,16 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
 
 def forbidden_name(answer: str) -> str | None:
     """Return a forbidden name that an answer uses (see `FORBIDDEN`), or why it cannot be parsed, or None."""
+    text = re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE)
+    calls = FORBIDDEN["call"]
     try:
-        tree = ast.parse(re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE))
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:  # perhaps IPython's own syntax inside a line, such as `x = !ls`
+            from IPython.core.inputtransformer2 import TransformerManager
+
+            tree = ast.parse(TransformerManager().transform_cell(text))  # type: ignore[no-untyped-call]
+            calls = calls - {"get_ipython"}
     except (RecursionError, MemoryError):
         return "too many nested expressions"
     except (SyntaxError, ValueError):  # reported when the cell runs
@@ -208,7 +217,7 @@ def forbidden_name(answer: str) -> str | None:
             case ast.Attribute(_, name):
                 used = {name} & FORBIDDEN["attribute"]
             case ast.Call(ast.Name(name)):
-                used = {name} & FORBIDDEN["call"]
+                used = {name} & calls
             case _:
                 continue
         if used:
@@ -260,7 +269,7 @@ def _run(
     }
     plugins = ["-p", "exercises.pytest_plugin", "-p", "nbval.plugin", "-p", "no:cacheprovider"]
     nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-kernel-startup-timeout=120"]
-    nbval += [f"--nbval-cell-timeout={seconds + 5}"]
+    nbval += [f"--nbval-cell-timeout={PATIENCE * seconds + 5}"]
     ours, theirs = socket.socketpair()
     environment[RESULTS] = str(theirs.fileno())
     with (
@@ -321,8 +330,16 @@ def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | Non
     else:
         message = f"its cell stopped with {name}: " + re.sub(r" \(\d+\.py, line (\d+)\)", r" (line \1)", value)
     if "NameError" in message:
-        message += "\n(Only answer cells are graded: variables and functions from your other cells do not exist here.)"
-    return message
+        message += (
+            "\n(Only answer cells are graded: variables, functions and imports from your other cells do not exist "
+            "here. Put imports into the answer cell.)"
+        )
+    return printable(message)
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, which a terminal would obey and XML can't contain."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _kill_processes(mark: str) -> None:

@@ -4,12 +4,10 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from xml.etree import ElementTree
 
-from exercises.grade import Grade
+from exercises.grade import Grade, printable
 from exercises.mistakes import count_mistakes
-from transformer.errors import UserError
 
 
 def as_json(grades: Sequence[Grade]) -> str:
@@ -65,24 +63,15 @@ def as_junit(grades: Sequence[Grade]) -> str:
     for grade in grades:
         failed = len(grade.messages) - grade.points
         counts = {"tests": max(1, len(grade.messages)), "failures": failed, "errors": int(bool(grade.failure))}
-        attributes = {"name": str(grade.path)} | {name: str(count) for name, count in counts.items()}
+        path = printable(str(grade.path))
+        attributes = {"name": path} | {name: str(count) for name, count in counts.items()}
         suite = ElementTree.SubElement(suites, "testsuite", attributes)
         for name, message in grade.messages.items():
             case = ElementTree.SubElement(suite, "testcase", classname=grade.exercise, name=name)
             if message is not None:
                 ElementTree.SubElement(case, "failure", message=message.partition("\n")[0]).text = message
         if grade.failure:
-            case = ElementTree.SubElement(suite, "testcase", classname=str(grade.path), name="notebook")
+            case = ElementTree.SubElement(suite, "testcase", classname=path, name="notebook")
             ElementTree.SubElement(case, "error", message=grade.failure)
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def check_writable(path: Path) -> None:
-    """Refuse an output path that is a folder, or whose folder doesn't exist, before time is spent on grading.
-
-    Raises:
-        UserError: if it is a folder, or its folder does not exist.
-    """
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(f"cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder does not exist"))

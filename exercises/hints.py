@@ -13,7 +13,7 @@ from exercises.blanks import Blank, first_unsolved, notebook_title, read_all_bla
 from exercises.notebooks import ROOT
 from transformer.command_line import check_name
 from transformer.errors import UserError
-from transformer.files import InvalidFileError, convert, parse_json, read_text, write_atomically
+from transformer.files import convert, parse_json, read_text, write_atomically
 
 
 def shown_file() -> Path:
@@ -48,7 +48,7 @@ def find_blank(topic: str | None, name: str | None, root: Path = ROOT) -> tuple[
 
 
 def reveal(path: Path, blank: Blank, file: Path) -> list[str]:
-    """Return the lines of the hint that were shown before, and one more.
+    """Return the lines of the hint that were shown before, and one more; all of them if that can't be remembered.
 
     Args:
         path: the notebook.
@@ -59,10 +59,15 @@ def reveal(path: Path, blank: Blank, file: Path) -> list[str]:
     key = str(path.resolve())
     count = min(max(shown.get(key, {}).get(blank.name, 0), 0) + 1, len(blank.hint))
     shown.setdefault(key, {})[blank.name] = count
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, (json.dumps(shown, indent=1) + "\n").encode())
+    problem = []
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, (json.dumps(shown, indent=1) + "\n").encode())
+    except OSError as error:
+        count = len(blank.hint)
+        problem = [f"(cannot remember what was shown: {error.strerror})"]
     heading = f"{notebook_title(path)} · {blank}"
-    return [heading, *(f"  {line}" for line in blank.hint[:count]), _what_next(count, blank.hint)]
+    return [heading, *(f"  {line}" for line in blank.hint[:count]), _what_next(count, blank.hint), *problem]
 
 
 def _what_next(count: int, hint: Sequence[str]) -> str:
@@ -74,10 +79,10 @@ def _what_next(count: int, hint: Sequence[str]) -> str:
 
 
 def _read(file: Path) -> dict[str, dict[str, int]]:
-    """Return notebook → blank → number of lines; nothing if the file is missing or damaged."""
+    """Return notebook → blank → number of lines; nothing if the file is missing, damaged or unreadable."""
     try:
         shown: dict[str, dict[str, int]]
         shown = convert(parse_json(read_text(file), str(file)), dict[str, dict[str, int]], str(file))
-    except InvalidFileError:
+    except UserError:
         return {}
     return shown

@@ -16,6 +16,9 @@ from typing import Any, TextIO
 MAX_SECONDS = 30
 """Computing time that a check may take in a learner's notebook; the grader has a limit of its own."""
 
+PATIENCE = 3
+"""How many times longer than its computing time a cell may take by the clock, as on a busy computer."""
+
 TRAINING_TOPICS = {"train_your_own": 180}
 """Topics whose checks train a model: the least time limit for each cell when their notebook is graded, in seconds."""
 
@@ -98,13 +101,6 @@ def did_not_finish(seconds: float) -> str:
     return f"it did not finish within {seconds:g} s: is there an endless loop?"
 
 
-def _stop_after(seconds: float) -> Any:
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise LimitReached(did_not_finish(seconds))
-
-    return stop
-
-
 class _LimitedStream:
     """A stream that accepts a limited number of characters from each cell."""
 
@@ -126,22 +122,31 @@ def start(seconds: int) -> None:
     """Apply the limits to every cell that this kernel runs from now on.
 
     Args:
-        seconds: time limit for each cell.
+        seconds: limit of each cell's computing time; by the clock, a cell may take `PATIENCE` times as long.
     """
     from IPython.core.getipython import get_ipython
 
     streams = [_LimitedStream(sys.stdout), _LimitedStream(sys.stderr)]
     sys.stdout, sys.stderr = streams
 
+    ends = {"computing": 0.0, "clock": 0.0}
+
     def before_cell(*_: object) -> None:
         for stream in streams:
             stream.left = MAX_PRINTED
+        ends.update(computing=time.thread_time() + seconds, clock=time.monotonic() + PATIENCE * seconds)
         signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        left = min(ends["computing"] - time.thread_time(), ends["clock"] - time.monotonic())
+        if left <= 0:
+            raise LimitReached(did_not_finish(seconds))
+        signal.setitimer(signal.ITIMER_REAL, max(left, 0.01))
 
     def after_cell(*_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    signal.signal(signal.SIGALRM, _stop_after(seconds))
+    signal.signal(signal.SIGALRM, stop)
     shell = get_ipython()
     assert shell is not None, "the limits need a kernel"
     shell.events.register("pre_run_cell", before_cell)

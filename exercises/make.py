@@ -28,6 +28,7 @@ from exercises.notebooks import (
     answer_key,
     check_key,
     exercise_path,
+    is_open,
     notebook_text,
     read_notebook,
     solution_sources,
@@ -107,8 +108,8 @@ def filled_answers(path: Path) -> list[str]:
     """Return the names of the exercises that have been answered in a notebook, which need not exist."""
     if not path.exists():
         return []
-    keys = {answer_key(cell): cell["source"] for cell in read_notebook(path)["cells"]}
-    return [key for key, source in keys.items() if key and PLACEHOLDER not in source]
+    cells = read_notebook(path)["cells"]
+    return [key for cell in cells if (key := answer_key(cell)) and not is_open(cell["source"])]
 
 
 def execute(source: Path) -> str:

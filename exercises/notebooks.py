@@ -6,6 +6,7 @@ Notebooks are read as plain JSON, because importing nbformat takes seconds.
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,20 +67,26 @@ def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
     topics = {path.stem: root / "exercises" / path.name for path in course_notebooks(root)}
     paths: list[Path] = []
     for name in names:
+        path = Path(os.path.expanduser(name))
         if name == "all":
             paths += topics.values()
         elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
             paths += matches
-        elif Path(name).is_dir():
-            inside = [path for path in sorted(Path(name).rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
+        elif name and path.is_dir():
+            inside = [file for file in sorted(path.rglob("*.ipynb")) if not _is_hidden(file.relative_to(path))]
             if not inside:
                 raise UserError(f"there is no notebook in the folder {name}")
             paths += inside
-        elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
-            paths.append(Path(name).expanduser())
+        elif name and (name.endswith(".ipynb") or os.sep in name or path.exists()):
+            paths.append(path)
         else:
             check_name(name, [*(stem[3:] for stem in topics), "all"], "exercise")
     return list(dict.fromkeys(paths))
+
+
+def _is_hidden(path: Path) -> bool:
+    """Return whether a file is hidden, such as Jupyter's checkpoints and what macOS adds to archives."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def exercise_path(source: Path) -> Path:
@@ -100,8 +107,24 @@ def answer_key(cell: Cell) -> str | None:
 
 def check_key(cell: Cell) -> str | None:
     """Return which exercise a cell checks."""
-    match = re.search(r'\bcheck\("(\w+)", \1\)$', cell["source"])
-    return match[1] if match and cell["cell_type"] == "code" else None
+    match = re.search(r"""\bcheck\((["'])(\w+)\1, *\2\)[;\s]*(#.*)?$""", cell["source"])
+    return match[2] if match and cell["cell_type"] == "code" else None
+
+
+def is_open(answer: str) -> bool:
+    """Return whether the line to replace is still in an answer; as a comment, it doesn't count."""
+    return re.search(rf"^ *{re.escape(PLACEHOLDER)}", answer, flags=re.MULTILINE) is not None
+
+
+def check_answers_are_unique(notebook: Notebook, path: Path) -> None:
+    """Refuse a notebook with several answer cells of one exercise.
+
+    Raises:
+        UserError: if there are several.
+    """
+    for key, count in Counter(filter(None, map(answer_key, notebook["cells"]))).items():
+        if count > 1:
+            raise UserError(f"{path}: more than one cell begins with `# answer: {key}`; keep only one of them")
 
 
 def read_notebook(path: Path) -> Notebook:
@@ -116,7 +139,8 @@ def read_notebook(path: Path) -> Notebook:
     try:
         notebook: Notebook = json.loads(data.decode("utf-8-sig"))
         for cell in notebook["cells"]:
-            cell["source"] = "".join(cell["source"]).encode("utf-8", "replace").decode()
+            source = "".join(cell["source"]).replace("\r\n", "\n")
+            cell["source"] = source.encode("utf-8", "replace").decode()
             cell["cell_type"]
             if "outputs" in cell:
                 cell["outputs"] = _outputs(cell["outputs"])

@@ -14,9 +14,7 @@ from typing import Any
 
 from exercises.axes import axis_relation
 from exercises.compare import equal
-from exercises.tensors import is_tensor, spread
-
-AXES = {-1: "last axis", -2: "last axis but one", -3: "last axis but two"}
+from exercises.tensors import AXES, is_tensor, spread
 
 MAX_NUMBERS = 5000
 """Larger results aren't examined."""
@@ -239,13 +237,9 @@ def _find_tendency(wrong: Sequence[Wrong]) -> Finding | None:
     rows = _pairs(wrong)
     if rows is None or len(rows) < 3 or max(map(len, rows)) > 1:
         return None
-    for much, question in (("large", "Is a part counted too often"), ("small", "Is a part missing")):
+    for much, question in (("large", "Is a part counted too often?"), ("small", "Is a part missing?")):
         if all((a > b) == (much == "large") and a != b for ((a, b),) in rows):
-            return Finding(
-                f"too {much} in every test",
-                f"Wherever your result is wrong, it is too {much}. {question}, or is something multiplied that should "
-                "be divided?",
-            )
+            return Finding(f"too {much} wherever it is wrong", question)
     return None
 
 
@@ -291,7 +285,11 @@ def _as_product(wrong: Sequence[Wrong], values: Sequence[float]) -> str | None:
         return None
     for factors in (f for n in (1, 2, 3) for f in combinations_with_replacement(names, n)):
         ratios = [value / math.prod(row[name] for name in factors) for row, value in zip(rows, values, strict=True)]
-        if all(_close(ratio, ratios[0]) for ratio in ratios) and _close(4 * ratios[0], round(4 * ratios[0])):
+        if (
+            all(_close(ratio, ratios[0]) for ratio in ratios)
+            and abs(ratios[0]) >= 0.25
+            and _close(4 * ratios[0], round(4 * ratios[0]))
+        ):
             return " · ".join([*([] if _close(ratios[0], 1) else [f"{ratios[0]:g}"]), *factors])
     return None
 
@@ -471,7 +469,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     ),
     "another order within the entries": (
         _are_sorted_otherwise_inside,
-        "Each entry contains what it should, but in another order. What decides about it, and what if there is a tie?",
+        "Each entry contains what it should, but in another order. What decides about it?",
     ),
     "entries are missing": (
         lambda a, b: _contains(b, a),
@@ -530,8 +528,7 @@ DICTS: dict[str, tuple[Holds, str]] = {
     ),
     "other keys with the right values": (
         _have_same_values,
-        "The number of entries is right, and so are their values, but the keys are others. Which do you choose, and "
-        "what if there is a tie?",
+        "The number of entries is right, and so are their values, but the keys are others: compare them below.",
     ),
 }
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from exercises.calls import Guard
-from exercises.check import RefusedError
+from exercises.errors import RefusedError
 
 BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
 """PyTorch's built-in functions that compute attention or a whole layer, by their internal names."""
@@ -39,11 +39,9 @@ def own_parts_only() -> AbstractContextManager[None]:
     )
 
 
-def forbid(names: set[str]) -> Guard:
-    """Forbid PyTorch's built-in functions with these internal names."""
-    return lambda: _watch_calls(
-        lambda _, event, argument: _built_in(event, argument, names), "In this exercise you write it yourself."
-    )
+def forbid(names: set[str], advice: str = "In this exercise you write it yourself.") -> Guard:
+    """Forbid PyTorch's built-in functions with these internal names; ``advice`` follows the name in the message."""
+    return lambda: _watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
 
 
 @contextmanager

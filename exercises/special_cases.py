@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from exercises.calls import Inputs
 from exercises.tensors import describe_tensor, is_tensor
-
-Inputs = Mapping[str, Any]
 
 
 def what_is_special(wrong: Sequence[Inputs], right: Sequence[Inputs], is_telling: bool) -> list[str]:
@@ -49,7 +48,7 @@ def _features(inputs: Inputs) -> Iterator[str]:
     for rank in range(3):
         for name, *ranked in described:
             yield from (f"`{name}` {text}" for text in ranked[rank])
-    lengths = {f"`{name}`": value for name, value in inputs.items() if _is_number(value)} | {
+    lengths = {f"`{name}`": value for name, value in inputs.items() if isinstance(value, int) and _is_number(value)} | {
         f"the length of `{name}`": len(value) for name, value in inputs.items() if isinstance(value, list | tuple)
     }
     names = list(lengths)

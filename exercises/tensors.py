@@ -10,6 +10,8 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, TypeGuard
 
+from exercises.errors import RefusedError
+
 try:
     import torch
     import torch.nn.functional as F
@@ -22,10 +24,20 @@ else:
 MAX_ROWS, MAX_COLUMNS = 8, 8
 """Larger tables are cut to this size, to a part that contains a difference."""
 
+AXES = {-1: "last axis", -2: "last axis but one", -3: "last axis but two"}
+"""The names of axes, which are counted from the end."""
+
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Return whether a value is a tensor."""
     return HAS_TORCH and isinstance(value, Tensor)
+
+
+def identical(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors agree exactly, and are both tracked for gradients or both not."""
+    if (a.shape, a.dtype, a.requires_grad) != (b.shape, b.dtype, b.requires_grad):
+        return False
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def is_module(value: object) -> TypeGuard[nn.Module]:
@@ -38,9 +50,21 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).float()
 
 
-def without_parameter(x: Tensor) -> Tensor:
-    """Return the tensor that a parameter contains; any other tensor stays as it is."""
-    return x.data if type(x) is nn.Parameter else x
+def plain_tensor(x: Tensor) -> Tensor:
+    """Return the tensor that a parameter contains; any other tensor stays as it is.
+
+    Raises:
+        RefusedError: if it is on another device than the inputs, or sparse.
+    """
+    x = x.data if type(x) is nn.Parameter else x
+    if type(x) is Tensor and x.device.type != "cpu":
+        raise RefusedError(
+            f"the result is on another device\nYour result is on the device {x.device}. The inputs are on the CPU, and "
+            "the result should be there, too."
+        )
+    if type(x) is Tensor and x.layout != torch.strided:
+        raise RefusedError("the result is sparse\nReturn an ordinary tensor: `to_dense()` makes one.")
+    return x
 
 
 def is_close(a: Tensor, b: Tensor) -> Tensor:
@@ -85,11 +109,9 @@ def describe_tensor(x: Tensor) -> tuple[list[str], list[str], list[str]]:
         telling += ["contains large numbers"] if (x[x.isfinite()].abs() > 50).any() else []
         telling += [f"has the dtype {str(x.dtype).removeprefix('torch.')}"] if x.dtype != torch.float32 else []
         less += ["is all zeros"] if not x.any() else ["contains 0"] if not x.all() else []
-    axes = [f"has an axis of length one (the {name})" for axis, name in AXES if x.dim() > -axis and x.size(axis) == 1]
-    return telling, less + axes, ["isn't contiguous in memory"] if not x.is_contiguous() else []
-
-
-AXES = [(-1, "last"), (-2, "last but one"), (-3, "last but two")]
+    short = [name for axis, name in AXES.items() if x.dim() > -axis and x.size(axis) == 1]
+    less += [f"has an axis of length one (the {name})" for name in short]
+    return telling, less, ["isn't contiguous in memory"] if not x.is_contiguous() else []
 
 
 def equal_gradients(a: Tensor, b: Tensor, scale: float) -> bool:

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from exercises.calls import CallResult
+from exercises.calls import CallResult, Inputs
 from exercises.tensors import changed_tensor, is_tensor
 
-Inputs = Mapping[str, Any]
 Run = Callable[[Inputs], CallResult]
 
 MAX_INPUTS = 4

@@ -2,15 +2,17 @@
 
 import re
 from pathlib import Path
+from uuid import uuid4
 
 from exercises.make import make_exercise, read_solution
 from exercises.notebooks import (
-    PLACEHOLDER,
     ROOT,
     Cell,
     Notebook,
     answer_key,
+    check_answers_are_unique,
     check_key,
+    is_open,
     notebook_text,
     read_notebook,
     solution_sources,
@@ -28,12 +30,14 @@ def update(path: Path, root: Path = ROOT) -> str:
     The old notebook is kept as ``NAME.ipynb.bak``. Answers to exercises that no longer exist are appended as text.
 
     Returns:
-        One line that describes what was copied.
+        One line that describes what was copied, and what wasn't.
 
     Raises:
-        UserError: if the file is not an exercise notebook, or a ``NAME.ipynb.bak`` exists already.
+        UserError: if the file is not an exercise notebook, an answer cell occurs twice, or a ``NAME.ipynb.bak`` exists
+            already.
     """
     old = read_notebook(path)
+    check_answers_are_unique(old, path)
     answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
     exercises = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
     keys = {source: {answer_key(cell) for cell in new["cells"]} - {None} for source, new in exercises.items()}
@@ -41,18 +45,26 @@ def update(path: Path, root: Path = ROOT) -> str:
     if not keys[source] & answers.keys():
         raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
     new = exercises[source]
-    copied = [key for key, text in answers.items() if key in keys[source] and PLACEHOLDER not in text]
+    course_texts = {_without_docstring(cell["source"]) for cell in new["cells"]}
+    left_out = [cell for cell in old["cells"] if _without_docstring(cell["source"]) not in course_texts]
+    unfinished = [cell for cell in left_out if answer_key(cell) and is_open(cell["source"])]
+    nameless = [cell for cell in left_out if not (_cell_id(cell) or answer_key(cell) or check_key(cell))]
+    copied = [key for key, text in answers.items() if key in keys[source] and not is_open(text)]
     for cell in new["cells"]:
         if (key := answer_key(cell)) in copied:
             cell["source"] = answers[str(key)]
     added = _insert_cells(new, _added_cells(old))
-    orphans = [text for key, text in answers.items() if key not in keys[source] and PLACEHOLDER not in text]
-    new["cells"] += [_text_cell(number, text) for number, text in enumerate(orphans)]
+    orphans = [text for key, text in answers.items() if key not in keys[source] and not is_open(text)]
+    new["cells"] += map(_text_cell, orphans)
     text = notebook_text(new)
+    backup = path.with_name(f"{path.name}.bak")
     summary = f"{path}: copied {_count(len(copied), 'answer')} and {_count(added, 'cell')} of your own"
     if orphans:
         summary += f"; appended {_count(len(orphans), 'answer')} to exercises that no longer exist"
-    backup = path.with_name(f"{path.name}.bak")
+    if unfinished:
+        summary += f"; not copied, but kept in {backup.name}: {_count(len(unfinished), 'unfinished answer')}"
+    if nameless:
+        summary += f"; not copied, but kept in {backup.name}: {_count(len(nameless), 'cell')} without an id"
     if backup.exists():
         raise UserError(f"{backup} exists already, and would be overwritten: move it away first")
     try:
@@ -68,16 +80,26 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def _without_docstring(source: str) -> str:
+    """Return a text without what may differ between versions of a blank: its docstring, and space at the end."""
+    return re.sub(r'""".*?"""', "", source, flags=re.DOTALL).strip()
+
+
+def _cell_id(cell: Cell) -> str:
+    """Return the id of a cell; Colab keeps it in the metadata."""
+    return str(cell.get("id") or cell.get("metadata", {}).get("id", ""))
+
+
 def _added_cells(notebook: Notebook) -> dict[str, list[Cell]]:
     """Return the learner's own cells by the id of the course's cell that they follow; "" for those at the top."""
     added: dict[str, list[Cell]] = {}
     previous = ""
     for cell in notebook["cells"]:
-        name = cell.get("id", "")
+        name = _cell_id(cell)
         if COURSE_CELL_ID.fullmatch(name):
             previous = name
         elif name and not answer_key(cell) and not check_key(cell):
-            added.setdefault(previous, []).append(cell)
+            added.setdefault(previous, []).append({**cell, "id": name})
     return added
 
 
@@ -92,6 +114,7 @@ def _insert_cells(notebook: Notebook, added: dict[str, list[Cell]]) -> int:
     return sum(map(len, added.values()))
 
 
-def _text_cell(number: int, answer: str) -> Cell:
-    """Return an answer as a text cell."""
-    return {"cell_type": "markdown", "id": f"earlier-{number}", "metadata": {}, "source": f"```python\n{answer}\n```"}
+def _text_cell(answer: str) -> Cell:
+    """Return an answer as a text cell, with an id that the next update takes for one of the learner's own cells."""
+    name = f"earlier-answer-{uuid4().hex[:8]}"
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": f"```python\n{answer}\n```"}

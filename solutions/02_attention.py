@@ -22,7 +22,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -174,7 +174,8 @@ check("softmax", softmax)
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: these are your own functions once
-# their checks show ✓, and those of the course until then.
+# their checks show ✓, and those of the course until then. The package's `attention`, which blank 6 uses, is not allowed: it is this
+# very function.
 #
 # <details><summary>Hint</summary>
 #

@@ -22,7 +22,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 #
 # One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
 # $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.

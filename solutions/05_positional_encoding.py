@@ -22,7 +22,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -150,8 +150,8 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 # ★★★ · 20 minutes · §3.5
 #
 # The authors chose sinusoids because moving by a fixed distance is the same linear map everywhere. Show it: you are given the
-# encodings of some positions, but not which positions they are. Compute the encodings of the positions $k$ later. For an angle $a$ and a
-# step $b$:
+# encodings of some positions, but not which positions they are. Compute the encodings of the positions $k$ later. You may use
+# `given.frequencies`. For an angle $a$ and a step $b$:
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$
 #
@@ -196,7 +196,8 @@ check("shift", shift)
 #
 # Rotary positions add nothing. They rotate each pair of dimensions of a query or key by the angle of its position, so that the
 # dot product of the two depends on their distance. Rotating $(x, y)$ by $a$ gives
-# $(x \cos a - y \sin a,\ x \sin a + y \cos a)$.
+# $(x \cos a - y \sin a,\ x \sin a + y \cos a)$. The frequencies are those of blank 1, with $d_\text{head}$ in place of
+# $d_\text{model}$: `given.frequencies(d_head)`.
 #
 # <details><summary>Hint</summary>
 #

@@ -22,7 +22,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -87,6 +87,10 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # <details><summary>Help: <code>max() received an invalid combination of arguments</code></summary>
 #
 # `torch.max` compares two tensors. There are functions that compare a tensor with a number, and one for just this purpose.
+# </details>
+# <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
+#
+# Python's `max` compares whole objects. `torch.relu` and `clamp` work entry by entry.
 # </details>
 
 
@@ -161,7 +165,7 @@ check("layer_norm", layer_norm)
 #
 # In training, each value is set to 0 with probability `rate`, and the others are scaled up so that the expected value stays the same.
 # Here the random numbers are an argument: `draw` has a number between 0 and 1 for each value, which is dropped if its number is
-# **below** the rate. At inference time nothing happens.
+# **below** the rate. At inference time nothing happens. PyTorch's own dropout is not allowed, because it draws other random numbers.
 #
 # <details><summary>Hint</summary>
 #

@@ -21,8 +21,9 @@
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
-#   lists or arrays stops the gradients, and the checks compare gradients, too. (Blanks 3 to 5 compute with gradients; nothing has to flow back through them.)
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+#   lists or arrays stops the gradients, and the checks compare gradients, too. (Blanks 3 to 5 compute with gradients, and blank 6 averages
+#   finished weights: nothing has to flow back through them.)
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -86,10 +87,6 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'int' and 'float'</code></summary>
 #
 # In Python, `^` is an operation on bits. A power is written `**`.
-# </details>
-# <details><summary>Help: <code>0.0 cannot be raised to a negative power</code></summary>
-#
-# Steps are counted from 1 here, so don't subtract 1.
 # </details>
 
 
@@ -292,7 +289,7 @@ check("clip_by_norm", clip_by_norm)
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'int'</code></summary>
 #
-# In Python `^` is something else, for bits. A power is written `**`.
+# In Python, `^` is an operation on bits. A power is written `**`.
 # </details>
 
 

@@ -23,7 +23,7 @@
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions: the checks notice.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -100,7 +100,7 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 #
 # `append` changes the list and returns nothing. With `tokens = tokens.append(…)` you lose the list.
 # </details>
-# <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code></summary>
+# <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code> (or <code>a Tensor with 6 elements cannot be converted to Scalar</code>)</summary>
 #
 # The model returns one number for every token of the vocabulary. You need the index of the largest one.
 # </details>
@@ -149,7 +149,7 @@ check("greedy_search", greedy_search)
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'float'</code></summary>
 #
-# In Python `^` is something else, for bits. A power is written `**`.
+# In Python, `^` is an operation on bits. A power is written `**`.
 # </details>
 
 
@@ -275,7 +275,7 @@ check("finished_and_active", finished_and_active)
 # divided by the length normalisation of blank 2, and return the `n` best sentences.
 #
 # One thing is easy to get wrong: how long is a hypothesis? Count the tokens that the model generated. It generated eos; bos was
-# given. You may use `given.length_normalization`: it is your own function once the check above says ✓, and the course's until then.
+# given. You may use `given.length_normalization`: it is your own function once the check above shows ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
@@ -345,7 +345,9 @@ check("n_best", n_best)
 # </details>
 # <details><summary>Help: <code>stack expects a non-empty TensorList</code></summary>
 #
-# There is no prefix left. Did you look at 2 · beam_size candidates? Then at least one always continues.
+# There is no prefix left. Did you look at 2 · beam_size candidates? Then at least one always continues. Or did you
+# extend the parent's tokens with `append` or `+=`? Both change that list, which its other extensions share. Make a new one:
+# `[*tokens, token]`.
 # </details>
 # <details><summary>Help: <code>list indices must be integers or slices, not float</code></summary>
 #

@@ -19,7 +19,7 @@
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can use those before it as `given.name`: these are your own once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -596,7 +596,7 @@ for source, target in data.train[:3]:
 #
 # ★★★ · 20 minutes · §5
 #
-# Put it all together, and train a translator from scratch. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
+# Put it all together, and train a translator from scratch. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. As in blank 4, padding doesn't count in the loss. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
 #
 # **The goal is a BLEU score of at least 40**, within two minutes of computing time, evaluation included. The course's solution needs less than half a minute on one core. Start with the sizes in the hint.
 #

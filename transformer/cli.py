@@ -38,10 +38,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command ``transformer``; see `guard` for the exit codes."""
     if args is None:
         args = sys.argv[1:]
-        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                # An exception, so that temporary files are removed.
-                signal.signal(number, lambda number, _: sys.exit(128 + number))
+        exit_on_signals()
         if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
             stop_with_parent()
     code = guard(lambda: _run(args))
@@ -64,6 +61,13 @@ def _run(args: Sequence[str]) -> int:
     if not code and args[0] == "prepare" and not {"-h", "--help"} & set(args):
         print(f"next: {shlex.join(['transformer', 'train', *args[1:]])}", file=sys.stderr)
     return code
+
+
+def exit_on_signals() -> None:
+    """End this process by an exception at SIGTERM and SIGHUP, so that temporary files are removed."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def stop_with_parent() -> None:

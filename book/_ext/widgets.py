@@ -140,6 +140,8 @@ class WidgetDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the nodes in place of the directive."""
         name = self.arguments[0]
+        if name not in CONTENT:
+            raise self.error(f"there is no widget {name!r} with content; there is: {', '.join(CONTENT)}")
         values, content = CONTENT[name]("folded" in self.options)
         data = html.escape(json.dumps(values, ensure_ascii=False))
         noscript = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"

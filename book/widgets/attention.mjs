@@ -1,7 +1,7 @@
 // Attention with vectors in the plane: move the query, the keys and the values, and see the output (chapter 2).
 
 import { h } from "./html.mjs";
-import { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, checkbox, showWidget, softmax, statusLine, table } from "./parts.mjs";
+import { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, checkbox, format, formatVector, showWidget, softmax, statusLine, table } from "./parts.mjs";
 
 /**
  * Attention of a single query: softmax(q·k / √d_k) v (§3.2.1).
@@ -21,7 +21,6 @@ export function attention(query, keys, values, scaled = true) {
 
 const REACH = 3, UNIT = 40, SIZE = 2 * REACH * UNIT + 60, STEP = 0.1;
 
-const format = ([x, y]) => `(${x.toFixed(1)}, ${y.toFixed(1)})`;
 const clamp = (value) => Math.round(Math.min(Math.max(value, -REACH), REACH) / STEP) * STEP;
 
 /** An arrow whose tip can be dragged or moved with the arrow keys. */
@@ -49,7 +48,7 @@ function arrow(name, vector, colour, onChange) {
   function draw() {
     const [x, y] = [vector[0] * UNIT, -vector[1] * UNIT];
     set(line, { x1: 0, y1: 0, x2: x, y2: y });
-    set(tip, { cx: x, cy: y, "aria-valuenow": vector[0].toFixed(1), "aria-valuetext": format(vector) });
+    set(tip, { cx: x, cy: y, "aria-valuenow": vector[0].toFixed(1), "aria-valuetext": formatVector(vector, 1) });
     set(label, { x, y: vector[1] < 0 ? y + 24 : y - 15 });
   }
   draw();
@@ -76,9 +75,9 @@ function render({ el }) {
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
       h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
     );
-    const row = (_, i) => [`${i + 1}`, format(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], PLAIN, 60)), format(values[i])];
-    numbers.replaceChildren(table(`Attention of the query ${format(query)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
-    status.textContent = `Output (${output.map((value) => value.toFixed(2)).join(", ")}): the sum of the values, weighted by ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`;
+    const row = (_, i) => [`${i + 1}`, formatVector(keys[i], 1), format(scores[i]), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], PLAIN, 60)), formatVector(values[i], 1)];
+    numbers.replaceChildren(table(`Attention of the query ${formatVector(query, 1)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
+    status.textContent = `Output ${formatVector(output)}: the sum of the values, weighted by ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`;
   }
 
   const keyArrows = keys.map((key, i) => arrow(`key ${i + 1}`, key, KEY, draw));

@@ -107,7 +107,7 @@ function render({ model, el }) {
     }
     function change() {
       fit();
-      show("");
+      if (!button.disabled) show(""); // otherwise it says what it is waiting for
       saved.set({ code: editor.value });
     }
     function startAgain() {

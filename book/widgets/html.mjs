@@ -22,5 +22,8 @@ export const blockShortcuts = {
   onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
 };
 
+/** Return a name or an id that no other element of the page has. In a notebook, each widget has a copy of this module, so it can't count. */
+export const uniqueName = (prefix) => `${prefix}-${Math.random().toString(36).slice(2)}`;
+
 /** A token as people read it: without the mark of the start of a word. */
 export const withoutMark = (piece) => piece.replace(/^▁(?=.)/u, "");

@@ -3,11 +3,11 @@
 
 import { smallMap } from "./heatmap.mjs";
 import { h, withoutMark } from "./html.mjs";
-import { radios } from "./parts.mjs";
-import { draw, format, fullColour, strips } from "./vectors.mjs";
+import { format, radios } from "./parts.mjs";
+import { drawVector, fullColour, strips } from "./vectors.mjs";
 
 /** What each kind of attention is called, and what it does. */
-const ATTENTIONS = {
+const EXPLANATIONS = {
   "encoder self_attention": ["Self-attention", "The token's query is compared with the key of every token. The results, the weights, decide how much of each token's value goes into the output."],
   "decoder self_attention": ["Masked self-attention", "The newest token attends to itself and to the tokens before it, because later tokens don't exist yet."],
   "decoder cross_attention": ["Cross-attention", "The query comes from the target; the keys and values come from the encoder's output. This is where the decoder looks at the source."],
@@ -45,7 +45,7 @@ export function drawLayer(sentence, layer, input, position, chosenHeads) {
   function attention(name) {
     const keys = side === "decoder" && name === "self_attention" ? sentence.target.slice(0, position + 1) : sentence.source;
     const pieces = keys.map((id) => withoutMark(sentence.vocabulary[id]));
-    return [...ATTENTIONS[`${side} ${name}`], drawHeads(sentence, `${layer.name}.${name}`, pieces, position, chosenHeads)];
+    return [...EXPLANATIONS[`${side} ${name}`], drawHeads(sentence, `${layer.name}.${name}`, pieces, position, chosenHeads)];
   }
 
   function feedForward() {
@@ -86,7 +86,7 @@ function drawHead({ model, record }, name, head, keys, position) {
       "tr",
       {},
       h("th", { scope: "row" }, token),
-      h("td", { class: "key" }, draw(keyVectors[i], full)),
+      h("td", { class: "key" }, drawVector(keyVectors[i], full)),
       h("td", {}, format(score)),
       h("td", {}, format(weights[i])),
       h("td", { class: "bar" }, h("span", { style: `width: ${100 * weights[i]}%` })),

@@ -1,7 +1,7 @@
 // Edit a mask and see the weights that it leads to, if it is applied before the softmax or, wrongly, after it (chapter 4).
 
 import { h } from "./html.mjs";
-import { PLAIN, WRONG, checkbox, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
+import { PLAIN, WRONG, checkbox, format, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
 
 const WORDS = ["<bos>", "it", "was", "very", "tired"];
 
@@ -46,7 +46,7 @@ function render({ el }) {
   const word = (i) => (i < n - padding.value() ? WORDS[i] : "<pad>");
   const cells = SCORES.map((row, q) =>
     row.map((score, k) =>
-      h("button", { type: "button", onclick: () => { mask[q][k] = !mask[q][k]; draw(); }, style: "width: 2.5rem; padding: .2rem 0" }, score.toFixed(1)),
+      h("button", { type: "button", onclick: () => { mask[q][k] = !mask[q][k]; draw(); }, style: "width: 2.5rem; padding: .2rem 0" }, format(score, 1)),
     ),
   );
   const scores = h("div");
@@ -66,8 +66,9 @@ function render({ el }) {
     }));
     const attentionWeights = maskedWeights(SCORES, mask, late.value());
     const sums = attentionWeights.map((row) => row.reduce((a, b) => a + b, 0));
-    const shade = (weight) =>
-      h("span", { style: `display: block; padding: 0 .2rem; border-radius: .2rem; border-bottom: .4em solid color-mix(in srgb, ${PLAIN} ${(100 * weight).toFixed(0)}%, transparent)` }, weight.toFixed(2));
+    const line = (weight) =>
+      h("span", { style: `display: block; height: .4em; forced-color-adjust: none; background: color-mix(in srgb, ${PLAIN} ${(100 * weight).toFixed(0)}%, transparent)` });
+    const shade = (weight) => h("span", { style: "display: block; padding: 0 .2rem" }, weight.toFixed(2), line(weight));
     const total = (sum) => h("strong", { style: sum > 0.9995 ? "" : `border-bottom: .4em solid ${WRONG}` }, sum.toFixed(2));
     weights.replaceChildren(
       table("Weights: each row shows which keys a query attends to", ["", ...names, "sum"],

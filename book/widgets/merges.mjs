@@ -68,15 +68,16 @@ function render({ el }) {
   let steps = [], step = 0;
   const text = h("input", { type: "text", value: "tea tea tea tea tea teapot teapot pot pot pot seat seat", maxlength: MAX_TEXT, autocomplete: "off", spellcheck: "false", oninput: () => { restart(); draw(); } });
   const move = (by) => () => { step = Math.min(Math.max(step + by, 0), steps.length - 1); draw(); };
-  const button = (name, by) => h("button", { type: "button", onclick: move(by) }, name);
+  const MOVES = { "Previous merge": -1, "Next merge": 1, "To the end": Infinity, "To the start": -Infinity };
+  const buttons = Object.entries(MOVES).map(([name, by]) => h("button", { type: "button", onclick: move(by) }, name));
   const status = statusLine(), wordTable = h("div"), pairTable = h("div");
-  const buttons = [button("Previous merge", -1), button("Next merge", 1), button("To the end", Infinity), button("To the start", -Infinity)];
   const restart = () => { [steps, step] = [learn(splitWords(text.value.slice(0, MAX_TEXT))), 0]; };
   const box = (newSymbol) => (symbol) =>
     h("span", { style: `border: 1px solid var(--muted); box-shadow: 0 4px ${symbol === newSymbol ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
 
   function draw() {
     const { words, pairs } = steps[step];
+    Object.values(MOVES).forEach((by, i) => buttons[i].setAttribute("aria-disabled", step === (by < 0 ? 0 : steps.length - 1)));
     const last = step ? steps[step - 1].pairs[0] : null;
     const newSymbol = last?.pair.join("");
     const name = ({ pair: [a, b] }) => `${a} + ${b}`;

@@ -4,6 +4,8 @@
 // are no masks. Positions of the encoder attend to all others. The decoder computes one position at a time, so it can't
 // attend to later positions: they don't exist yet.
 
+import { sinusoidalEncoding } from "./positions.mjs";
+
 /** Return weight · x + bias, where the weight is (rows, x.length), row-major. */
 function linear(x, weight, bias, rows) {
   const width = x.length;
@@ -52,18 +54,16 @@ const add = (x, y) => x.map((value, i) => value + y[i]);
  */
 export const startRecord = () => ({ weights: {}, outputs: {} });
 
+/** Return the value of `Transformer.ablated` after a head has been switched on or off. */
+export function withHead(ablated, name, head, isOn) {
+  const others = (ablated[name] ?? []).filter((other) => other !== head);
+  return { ...ablated, [name]: isOn ? others : [...others, head] };
+}
+
 /** Append a vector to the recorded outputs of a part, if there is a record; return the vector. */
 function keep(record, name, vector) {
   if (record) (record.outputs[name] ??= []).push(vector);
   return vector;
-}
-
-/** Return the sinusoidal encoding of a position: a sine and a cosine for each pair of dimensions (§3.5). */
-export function sinusoidalEncoding(position, d_model) {
-  return Float32Array.from({ length: d_model }, (_, i) => {
-    const angle = position * 10000 ** (-(i - (i % 2)) / d_model);
-    return i % 2 ? Math.cos(angle) : Math.sin(angle);
-  });
 }
 
 /** Several attention heads in parallel, each in its own slice of d_model / n_heads dimensions (§3.2.2). */
@@ -188,6 +188,11 @@ export class Transformer {
     return { weight: this.weights[`${name}.weight`]?.data, bias: this.weights[`${name}.bias`]?.data };
   }
 
+  /** Return whether the model has a head: the name of its attention layer, and its index. */
+  hasHead(name, head) {
+    return Boolean(this.part(`${name}.query_key_value`).weight) && head < this.config.n_heads;
+  }
+
   /** Return a token's embedding times √d_model (§3.4). */
   scaledEmbedding(id, embedding) {
     const { d_model, vocab_size } = this.config;
@@ -199,7 +204,7 @@ export class Transformer {
   positionVector(position) {
     const { d_model, max_length } = this.config;
     if (position >= max_length) throw new Error(`the model supports at most ${max_length} tokens`);
-    if (!this.weights.positions) return sinusoidalEncoding(position, d_model);
+    if (!this.weights.positions) return Float32Array.from(sinusoidalEncoding(position, d_model));
     return this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model);
   }
 

@@ -2,7 +2,7 @@
 // are random matrices: they have learned nothing.
 
 import { h } from "./html.mjs";
-import { OUTPUT, bar, checkbox, showWidget, slider, statusLine, table } from "./parts.mjs";
+import { OUTPUT, bar, checkbox, format, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 const WIDTH = 64;
 
@@ -65,10 +65,10 @@ function render({ el }) {
     const last = steps.at(-1);
     status.textContent =
       (pre.value() ? "Pre-norm, x + sublayer(norm(x)): the stream itself is never normalised. " : "Post-norm, norm(x + sublayer(x)): the stream is normalised after every addition. ") +
-      `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${last.cosine.toFixed(2)}.`;
+      `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${format(last.cosine)}.`;
     const row = ({ output, stream, cosine }, i) => [
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
-      output.toFixed(2), cosine.toFixed(2), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)),
+      output.toFixed(2), format(cosine), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)),
     ];
     numbers.replaceChildren(table("Mean squares of each sublayer's output and of the stream after it (the input has 1), and the stream's cosine with the input",
       ["sublayer", "its output", "cosine", "stream", ""], steps.map(row)));

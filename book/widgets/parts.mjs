@@ -1,6 +1,6 @@
 // What the small widgets of the chapters have in common: style, sliders, checkboxes, tables.
 
-import { h, blockShortcuts } from "./html.mjs";
+import { blockShortcuts, h, uniqueName } from "./html.mjs";
 import { THEME } from "./theme.mjs";
 
 /** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
@@ -14,7 +14,7 @@ const STYLE = `
 .small-widget input[type=range] { width: 9rem; accent-color: var(--slider); }
 .small-widget :is(input[type=text], button) { font: inherit; color: inherit; padding: .3rem .5rem; max-width: 100%;
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
-.small-widget button:disabled { opacity: .5; }
+.small-widget button[aria-disabled=true] { opacity: .5; }
 .small-widget :is(input, button, circle, .scroll):focus-visible { outline: 3px solid var(--focus); outline-offset: 1px; }
 .small-widget .status { margin: .6rem 0; min-height: 3em; }
 .small-widget .side { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: start; }
@@ -38,16 +38,17 @@ export function showWidget(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "small-widget", ...blockShortcuts }, h("div", { class: "controls" }, ...controls), ...rest));
 }
 
-/** A slider that shows its value, formatted by `format`; `onChange` is called when it moves. */
-export function slider(name, range, onChange, format = String) {
+/** A slider that shows its value, as `toText` writes it; `onChange` is called when it moves, but not by `set`. */
+export function slider(name, range, onChange, toText = String) {
   const label = h("span", { "aria-hidden": "true" });
   const update = () => {
-    label.textContent = `${name}: ${format(Number(input.value))}`;
-    input.setAttribute("aria-valuetext", format(Number(input.value)));
+    label.textContent = `${name}: ${toText(Number(input.value))}`;
+    input.setAttribute("aria-valuetext", toText(Number(input.value)));
   };
   const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => { update(); onChange(); } });
   update();
-  return { el: h("label", {}, label, input), value: () => Number(input.value) };
+  const set = (value) => { input.value = value; update(); };
+  return { el: h("label", {}, label, input), value: () => Number(input.value), set };
 }
 
 /** A checkbox; `onChange` is called when it changes. */
@@ -55,8 +56,6 @@ export function checkbox(name, checked, onChange) {
   const input = h("input", { type: "checkbox", checked, onchange: onChange });
   return { el: h("label", { class: "checkbox" }, input, name), value: () => input.checked };
 }
-
-let groups = 0;
 
 /**
  * Radio buttons that look like chips.
@@ -67,18 +66,24 @@ let groups = 0;
  * @param {function(number)} onChange called with the index of the newly chosen chip.
  */
 export function radios(legend, contents, chosen, onChange) {
-  const name = `radios-${++groups}`; // the browser lets one button of each name be chosen
+  const name = uniqueName("radios"); // the browser lets one button of each name be chosen
   const chip = (content, i) =>
     h("label", {}, h("input", { type: "radio", name, checked: i === chosen, onchange: () => onChange(i) }), ...content);
   return h("fieldset", { class: "radios" }, h("legend", {}, legend), ...contents.map(chip));
 }
 
+/** Format a number with a real minus sign, and with none before a zero. */
+export const format = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
+
+/** Format a vector: "(0.14, −0.99)". */
+export const formatVector = (vector, digits = 2) => `(${vector.map((value) => format(value, digits)).join(", ")})`;
+
 /** A paragraph that describes the current state; screen readers announce its changes. */
 export const statusLine = () => h("p", { class: "status", "aria-live": "polite" });
 
-/** A table with column names, and rows that start with their name. A wide table scrolls horizontally. */
+/** A table with column names, some of which may be empty, and rows that start with their name. A wide table scrolls horizontally. */
 export function table(caption, columns, rows) {
-  const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
+  const head = h("tr", {}, ...columns.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))));
   const lines = rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))));
   const box = { class: "scroll", tabindex: "0", role: "group", "aria-label": caption };
   return h("div", {}, h("p", { class: "caption" }, caption), h("div", box, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))));
@@ -94,4 +99,4 @@ export function softmax(scores) {
 
 /** A bar whose length is proportional to a fraction. */
 export const bar = (fraction, colour, width = 90) =>
-  h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(fraction * width).toFixed(1)}px; background: ${colour}` });
+  h("span", { style: `display: inline-block; forced-color-adjust: none; vertical-align: middle; height: .8em; width: ${(fraction * width).toFixed(1)}px; background: ${colour}` });

@@ -2,7 +2,7 @@
 // hand by an angle that doesn't depend on the position (chapter 5). `angles` and `sinusoidalEncoding` are those of transformer/positions.py.
 
 import { h } from "./html.mjs";
-import { KEY, PLAIN, QUERY, showWidget, slider, statusLine, table } from "./parts.mjs";
+import { KEY, PLAIN, QUERY, format, formatVector, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 /** Return the angle position / base^(2i/width) of each pair of dimensions. */
 export function angles(position, width, base = 10000) {
@@ -14,12 +14,11 @@ export function sinusoidalEncoding(position, dModel, base = 10000) {
   return angles(position, dModel, base).flatMap((angle) => [Math.sin(angle), Math.cos(angle)]);
 }
 
-/** Return the clockwise rotation, in degrees from 0 to 360, that takes each pair of `from` to that of `to`. */
+/** Return the clockwise rotation, in degrees from −180 to 180, that takes each pair of `from` to that of `to`. */
 export function rotations(from, to) {
   return Array.from({ length: from.length / 2 }, (_, i) => {
     const [a, b, c, d] = [from[2 * i], from[2 * i + 1], to[2 * i], to[2 * i + 1]];
-    const degrees = (Math.atan2(c * b - d * a, a * c + b * d) * 180) / Math.PI;
-    return degrees < -1e-6 ? degrees + 360 : Math.abs(degrees);
+    return (Math.atan2(c * b - d * a, a * c + b * d) * 180) / Math.PI;
   });
 }
 
@@ -40,28 +39,30 @@ function clock(i, first, second) {
 
 function render({ el }) {
   const position = slider("position", { min: 0, max: 100, value: 3 }, draw);
-  const distance = slider("distance k", { min: -20, max: 20, value: 2 }, draw);
+  const distance = slider("distance k", { min: -20, max: 20, value: 2 }, draw, (k) => format(k, 0));
   const width = slider("d_model", { min: 2, max: 16, step: 2, value: 8 }, draw);
   const base = slider("base", { min: 1, max: 5, value: 4 }, draw, (power) => (10 ** power).toLocaleString("en"));
   const status = statusLine(), clocks = h("div", { class: "side" }), numbers = h("div");
 
   function draw() {
-    const [p, k, d, b] = [position.value(), distance.value(), width.value(), 10 ** base.value()];
-    const [first, second] = [p, p + k].map((index) => sinusoidalEncoding(index, d, b));
-    const rotation = rotations(first, second);
-    const fromZero = rotations(sinusoidalEncoding(0, d, b), sinusoidalEncoding(k, d, b));
+    const [k, d, b] = [distance.value(), width.value(), 10 ** base.value()];
+    if (position.value() + k < 0) position.set(-k); // there are no negative positions
+    const p = position.value();
+    const [from, to] = [Math.max(0, -k), Math.max(0, k)]; // the first two positions at this distance
+    const [first, second, firstAt0, secondAt0] = [p, p + k, from, to].map((index) => sinusoidalEncoding(index, d, b));
+    const rotation = rotations(first, second), rotationAt0 = rotations(firstAt0, secondAt0);
     const product = first.reduce((sum, value, i) => sum + value * second[i], 0);
     const pair = (x, i) => x.slice(2 * i, 2 * i + 2);
-    const tip = (x, i) => `(${pair(x, i).map((value) => value.toFixed(2)).join(", ")})`;
+    const degrees = (angle) => `${format(angle, 1)}°`;
     const wavelength = (i) => ((2 * Math.PI) / angles(1, d, b)[i]).toLocaleString("en", { maximumFractionDigits: 1 });
     clocks.replaceChildren(...rotation.map((_, i) => clock(i, pair(first, i), pair(second, i))));
     status.textContent =
-      `Blue: position ${p}. Orange: position ${p + k}. The rotation of each hand from blue to orange depends on k but not on the ` +
-      `position. The same holds for the dot product of the two vectors, ${product.toFixed(2)}.`;
-    const columns = ["pair", "rotation", `from 0 to ${k}`, "wavelength", `p = ${p}`, `p = ${p + k}`];
+      `Blue: position ${p}. Orange: position ${p + k}${p + k ? "" : ", the first one"}. The rotation of each hand from blue to orange depends on k but not on the ` +
+      `position. The same holds for the dot product of the two vectors, ${format(product)}.`;
+    const columns = ["pair", "rotation", `from ${from} to ${to}`, "wavelength", `p = ${p}`, `p = ${p + k}`];
     numbers.replaceChildren(
-      table("The rotation of each pair between the two positions and from position 0, and its sine and cosine at both positions", columns,
-        rotation.map((degrees, i) => [`${i}`, `${degrees.toFixed(1)}°`, `${fromZero[i].toFixed(1)}°`, wavelength(i), tip(first, i), tip(second, i)])),
+      table("The rotation of each pair between the two positions, and between the first two at the same distance; its sine and cosine at both positions", columns,
+        rotation.map((angle, i) => [`${i}`, degrees(angle), degrees(rotationAt0[i]), wavelength(i), formatVector(pair(first, i)), formatVector(pair(second, i))])),
     );
   }
 

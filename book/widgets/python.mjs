@@ -6,7 +6,7 @@ let worker = null, loading = null, last = Promise.resolve();
 const reply = (worker) =>
   new Promise((resolve, reject) => {
     worker.onmessage = ({ data }) => resolve(data);
-    worker.onerror = ({ message }) => reject(new Error(message || "Python stopped"));
+    worker.onerror = ({ message }) => reject(new Error(message?.replace(/^(Uncaught )?\w*Error: /, "") || "Python stopped"));
   });
 
 function stop() {

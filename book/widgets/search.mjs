@@ -103,12 +103,17 @@ function isDone(finished, prefixes, limit, lengthPenalty, nBest) {
   return prefixes[0].logProbability / lengthNormalisation(limit, lengthPenalty) <= finished[nBest - 1].score;
 }
 
+/** Return the logarithm of the sum of the exponentials: a logit minus this is a log-probability. */
+export function logSumExp(logits) {
+  let highest = -Infinity, total = 0;
+  for (const logit of logits) if (logit > highest) highest = logit;
+  for (const logit of logits) total += Math.exp(logit - highest);
+  return highest + Math.log(total);
+}
+
 /** Return the most probable next tokens, best first; never pad or bos, and only eos where the limit is reached. */
 function bestTokens(logits, count, atLimit) {
-  let highest = -Infinity, total = 0;
-  for (let i = 0; i < logits.length; i++) if (logits[i] > highest) highest = logits[i];
-  for (let i = 0; i < logits.length; i++) total += Math.exp(logits[i] - highest);
-  const logTotal = highest + Math.log(total);
+  const logTotal = logSumExp(logits);
   const best = []; // so far, in order
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token];

@@ -17,14 +17,25 @@ export function toFragment({ sentence, model, beamSize, lengthPenalty, ablated }
   return `#${new URLSearchParams(values)}`;
 }
 
-/** Return what `toFragment` was given, or null if the fragment carries no sentence. */
+/** Return what `toFragment` was given, unchecked, or null if the fragment carries no sentence. */
 export function fromFragment(fragment) {
   const values = new URLSearchParams(fragment.slice(1));
   if (!values.has("s")) return null;
-  const ablated = {};
+  const ablated = Object.create(null); // a layer may have any name, even that of a method
   for (const [, layer, head] of (values.get("off") ?? "").matchAll(/([\w.]+)\.(\d+)/g)) (ablated[layer] ??= []).push(Number(head));
   const [sentence, model, beamSize, lengthPenalty] = ["s", "model", "beam", "penalty"].map((name) => values.get(name));
   return { sentence, model, beamSize, lengthPenalty, ablated };
+}
+
+/** Break a text into lines that fit into a width, in the font of the context. A word that is too long gets a line of its own. */
+function wrap(context, text, width) {
+  const lines = [];
+  for (const word of text.trim().split(/\s+/u)) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length && context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }
 
 /** Return the mean of the weights of several heads: one row for each query. */
@@ -45,8 +56,19 @@ const meanOf = (heads) =>
 export function drawImage({ texts, source, target, heads, note }) {
   const cell = MAP / Math.max(source.length, 8);
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [WIDTH, Math.ceil(500 + cell * target.length)];
   const context = canvas.getContext("2d");
+  const lines = []; // those of both texts
+  let bottom = 48; // of the last line
+  for (const [text, size, colour] of [[texts[0], 40, "#48566b"], [texts[1], 48, "#222832"]]) {
+    context.font = `${size}px sans-serif`;
+    for (const line of wrap(context, text, WIDTH - 2 * MARGIN)) {
+      bottom += 1.3 * size;
+      lines.push([line, bottom, size, colour]);
+    }
+    bottom += 20;
+  }
+  const [left, top, size] = [MARGIN + 260, bottom + 208, Math.min(26, 0.7 * cell)];
+  [canvas.width, canvas.height] = [WIDTH, Math.ceil(top + cell * target.length + 100)];
   context.fillStyle = "white";
   context.fillRect(0, 0, canvas.width, canvas.height);
   const write = (text, x, y, size, { colour = "#222832", align = "left", room = WIDTH - x - MARGIN } = {}) => {
@@ -55,10 +77,7 @@ export function drawImage({ texts, source, target, heads, note }) {
     context.font = `${size}px sans-serif`;
     context.fillText(text, x, y, room); // a text that is too long is compressed
   };
-  write(texts[0], MARGIN, 100, 40, { colour: "#48566b" });
-  write(texts[1], MARGIN, 170, 48);
-
-  const [left, top, size] = [MARGIN + 260, 400, Math.min(26, 0.7 * cell)];
+  for (const [line, y, size, colour] of lines) write(line, MARGIN, y, size, { colour });
   context.imageSmoothingEnabled = false;
   context.drawImage(smallMap(meanOf(heads)), left, top, cell * source.length, cell * target.length);
   target.forEach((token, i) => write(withoutMark(token), left - 12, top + cell * (i + 0.65), size, { align: "right", room: 250 }));

@@ -3,7 +3,7 @@
 
 import { chart } from "./chart.mjs";
 import { h } from "./html.mjs";
-import { KEY, PLAIN, QUERY, bar, showWidget, slider, statusLine, table } from "./parts.mjs";
+import { KEY, PLAIN, QUERY, bar, format, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 /** Return the target probabilities q of the correct token and of each other token. */
 export const smoothedTarget = (vocabulary, smoothing) => [1 - smoothing + smoothing / vocabulary, smoothing / vocabulary];
@@ -19,7 +19,7 @@ const STYLE = "@media (max-width: 30rem) { .smoothing td span { display: none !i
 
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
-  const percent = (p) => `${(100 * p).toFixed(1)}%`;
+  const percent = (p) => `${(100 * p).toFixed(1)} %`;
   const probability = slider("probability of the correct token", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
   const smoothing = slider("smoothing ε", { min: 0, max: 0.4, step: 0.01, value: 0.1 }, draw, (e) => e.toFixed(2));
   const size = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
@@ -42,7 +42,7 @@ function render({ el }) {
       [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum" }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
       { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
     ));
-    const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), (model - target).toFixed(5)];
+    const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];
     numbers.replaceChildren(table("The probability of one token: the target and the model's", ["", "target q", "", "model p", "", "p − q"],
       [row("the correct token", right, p), row("each other token", other, (1 - p) / (V - 1))]));
   }

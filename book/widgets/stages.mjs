@@ -2,10 +2,10 @@
 
 import { h, withoutMark } from "./html.mjs";
 import { drawLayer } from "./layers.mjs";
-import { radios, slider, softmax } from "./parts.mjs";
+import { format, radios, slider, softmax } from "./parts.mjs";
 import { lengthLimit } from "./search.mjs";
 import { EOS } from "./tokenizer.mjs";
-import { VECTORS_STYLE, format, strips, thinStrips } from "./vectors.mjs";
+import { VECTORS_STYLE, strips, thinStrips } from "./vectors.mjs";
 
 /** The tables of logits and probabilities show this many tokens. */
 const MOST_PROBABLE = 8;
@@ -48,6 +48,10 @@ export const STAGES_STYLE = `${VECTORS_STYLE}
 .translator table.numbers .bar span { display: block; height: .8em; min-width: 1px; background: #0072B2; }
 .translator table.numbers .chosen th { font-weight: 700; }
 .translator table.numbers canvas { display: block; width: 100%; height: .8rem; image-rendering: pixelated; }
+@media (forced-colors: active) {
+  .translator .bar span { forced-color-adjust: none; }
+  .translator .radios label:has(:checked) { outline: 2px solid Highlight; }
+}
 @media (max-width: 30rem) {
   .translator .stage > .unfolded { padding: 0 .5rem .5rem; }
   .translator table.numbers .key { display: none; }

@@ -1,6 +1,8 @@
 // The guided tour of the live translator for newcomers: a panel that goes from part to part and explains each one.
 
-import { h } from "./html.mjs";
+import { h, uniqueName } from "./html.mjs";
+import { withHead } from "./model.mjs";
+import { logSumExp } from "./search.mjs";
 import { EOS } from "./tokenizer.mjs";
 
 export const TOUR_STYLE = `
@@ -27,11 +29,11 @@ export function createTour(steps) {
   let current = null; // the index of the step, or null if the tour is closed
   let visits = 0; // how often a step was shown or left; only the newest visit of a step may go on
   const title = h("p", { class: "step" });
-  const text = h("p", { "aria-live": "polite" });
+  const text = h("p", { id: uniqueName("tour"), "aria-live": "polite" });
   const back = h("button", { type: "button", onclick: () => goTo(current - 1) }, "Back");
   const next = h("button", { type: "button", onclick: () => (current + 1 < steps.length ? goTo(current + 1) : close()) });
   const stop = h("button", { type: "button", onclick: () => close() }, "Close");
-  const panel = h("div", { class: "tour", role: "dialog" }, title, text, h("div", { class: "buttons" }, back, next, stop));
+  const panel = h("div", { class: "tour", role: "dialog", "aria-describedby": text.id }, title, text, h("div", { class: "buttons" }, back, next, stop));
   const start = h("button", { type: "button", onclick: () => goTo(0) }, "Take the tour");
   const closeOnEscape = (event) => { if (event.key === "Escape") close(); };
   return start;
@@ -127,7 +129,7 @@ export async function mostImportantHead({ model, target, record }, pause) {
     for (let head = 0; head < cross_attention.n_heads; head++) {
       await pause();
       const { ablated } = model;
-      model.ablated = { [cross_attention.name]: [head] };
+      model.ablated = withHead(ablated, cross_attention.name, head, false);
       const logProbability = scoreTarget(model, memory, target);
       model.ablated = ablated;
       if (logProbability < lowest) [lowest, important] = [logProbability, [cross_attention.name, head]];
@@ -141,8 +143,6 @@ function scoreTarget(model, memory, target) {
   const cache = model.startCache(memory);
   return target.reduce((sum, token, i) => {
     const [logits] = model.decodeStep([token], cache);
-    const highest = Math.max(...logits);
-    const total = logits.reduce((partial, logit) => partial + Math.exp(logit - highest), 0);
-    return sum + logits[target[i + 1] ?? EOS] - highest - Math.log(total);
+    return sum + logits[target[i + 1] ?? EOS] - logSumExp(logits);
   }, 0);
 }

@@ -2,7 +2,8 @@
 
 import { largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h } from "./html.mjs";
-import { startRecord } from "./model.mjs";
+import { startRecord, withHead } from "./model.mjs";
+import { format, slider } from "./parts.mjs";
 import { beamSearchSteps, lengthLimit } from "./search.mjs";
 import { splitSentences } from "./sentences.mjs";
 import { drawImage, fromFragment, toFragment } from "./share.mjs";
@@ -25,9 +26,13 @@ const UNSURE = 0.55;
 /** Milliseconds of computation after which the browser may draw and handle events. */
 const SLICE = 12;
 
+/** The settings at first, with which the translations of the examples were computed in advance. */
+const BEAM_SIZE = 4, LENGTH_PENALTY = 0.6;
+
 const IN_ADVANCE = "The translation shown was computed in advance.";
 
-const ATTENTIONS = {
+/** The titles of the groups of heads. */
+const HEAD_GROUPS = {
   cross_attention: "Cross-attention: the translation attends to the source",
   encoder_self: "Encoder self-attention: the source attends to itself",
   decoder_self: "Decoder self-attention: the translation attends to itself",
@@ -91,11 +96,15 @@ ${STAGES_STYLE}${TOUR_STYLE}
   .translator :is(.best, .steps) { font-size: .78rem; }
   .translator :is(.best, .steps) :is(th, td) { padding-inline: .2rem; }
 }
+@media (forced-colors: active) { .translator .large td { forced-color-adjust: none; } }
 @media print { .translator .scroll { max-height: none; } }
 `;
 
 /** Return the name of a language: "German" for "de". */
 const nameOf = (language) => new Intl.DisplayNames("en", { type: "language" }).of(language);
+
+/** Return why something failed, as a part of a sentence. */
+const reason = (error) => error.message.replace(/\.$/, "");
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 
@@ -113,15 +122,16 @@ function render({ model, el }) {
   const loaded = new Map(); // a model's name → the promise of its translator
   const ready = new Set(); // the names of the models that are loaded
   let ablated = {}; // the heads that are off, as in `Transformer.ablated`
-  let ablatedBefore = null; // those that were off before the tour switched one off
+  let ablatedByTour = null; // the head that the tour switched off: [name of its layer, head]
   let enlarged = null; // the head in the large heat map: [name of its layer, head]
+  let restored = ""; // the part of the address after "#" that was shown last
+  let isForeign = false; // whether a link is for a model that the page doesn't have, until the reader is told so
   let run = 0; // the number of the newest run; older ones stop
   let finished = 0; // the number of the run whose results are shown
   let search = null; // the search that is shown: [its candidates, the vocabulary]
   let found = new Map(); // a sentence of the text → its source ids, the candidates of its search, its translations, and the time
   let foundWith = ""; // the model and the settings of these searches
 
-  const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
   const translateNow = (event) => { event.preventDefault(); start(0); };
   const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
   const sentence = h("textarea", {
@@ -130,9 +140,8 @@ function render({ model, el }) {
   });
   const chosenMenu = h("select", { onchange: () => start(0) });
   const chosen = h("label", { class: "wide", hidden: true }, "Sentence to look at", chosenMenu);
-  const beamSize = input({ type: "range", min: 1, max: 8, value: 4 });
-  const lengthPenalty = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
-  const beamSizeLabel = h("span"), lengthPenaltyLabel = h("span");
+  const beamSize = slider("Beam size", { min: 1, max: 8, value: BEAM_SIZE }, () => start(200));
+  const lengthPenalty = slider("Length penalty", { min: 0, max: 2, step: 0.1, value: LENGTH_PENALTY }, () => start(200), (value) => value.toFixed(1));
   const share = h(
     "div",
     { class: "share" },
@@ -186,7 +195,7 @@ function render({ model, el }) {
         h("summary", {}, "See how it did that"),
         chosen,
         h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
-        h("form", { class: "settings" }, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
+        h("form", { class: "settings" }, beamSize.el, lengthPenalty.el),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),
         treeFold,
         headsFold,
@@ -195,12 +204,14 @@ function render({ model, el }) {
     ),
   );
   chooseModel();
-  if (shared) restoreFrom(fromFragment(location.hash));
-  if (shared) addEventListener("hashchange", () => restoreFrom(fromFragment(location.hash)));
+  if (shared) restore();
+  if (shared) addEventListener("hashchange", restore);
 
-  /** Show what a link carries. */
-  function restoreFrom(link) {
-    if (!link) return;
+  /** Show what a link in the address carries; but not again, if the reader comes back to it from another part of the page. */
+  function restore() {
+    const link = fromFragment(location.hash);
+    if (!link || location.hash === restored) return;
+    restored = location.hash;
     const index = models.findIndex(({ name }) => name === link.model);
     if (index >= 0 && index !== Number(modelMenu.value)) {
       modelMenu.value = index;
@@ -208,16 +219,17 @@ function render({ model, el }) {
     }
     sentence.value = link.sentence;
     translation.textContent = "";
-    if (link.beamSize) beamSize.value = link.beamSize;
-    if (link.lengthPenalty) lengthPenalty.value = link.lengthPenalty;
+    if (link.beamSize) beamSize.set(link.beamSize);
+    if (link.lengthPenalty) lengthPenalty.set(link.lengthPenalty);
     ablated = index >= 0 ? link.ablated : {}; // another model has other heads
+    isForeign = Boolean(link.model) && index < 0;
     start(0);
   }
 
   /** Return the part of an address after "#" that carries the sentence and the settings. */
   function fragment() {
     const { name } = models[modelMenu.value];
-    return toFragment({ sentence: truncate(sentence.value), model: name, beamSize: beamSize.value, lengthPenalty: lengthPenalty.value, ablated });
+    return toFragment({ sentence: truncate(sentence.value), model: name, beamSize: beamSize.value(), lengthPenalty: lengthPenalty.value(), ablated });
   }
 
   /** Return the address of this page with the sentence and the settings. */
@@ -253,15 +265,15 @@ function render({ model, el }) {
       await navigator.clipboard.write([item]);
       status.textContent = `${what} on your clipboard.`;
     } catch (error) {
-      status.textContent = `The browser didn't allow copying: ${error.message}.`;
+      status.textContent = `The browser didn't allow copying: ${reason(error)}.`;
     }
   }
 
   /** Switch to the chosen model and its examples; the first comes with a translation that was computed in advance. */
   function chooseModel() {
-    const { sentences, translations, languages, about: text } = models[modelMenu.value];
+    const { sentences, languages, about: text } = models[modelMenu.value];
     ablated = {};
-    ablatedBefore = null;
+    ablatedByTour = null;
     enlarged = null;
     examples.replaceChildren(
       ...(sentences.length ? ["Try: "] : []),
@@ -270,7 +282,6 @@ function render({ model, el }) {
       ),
     );
     sentence.value = sentences[0] ?? "";
-    translation.textContent = translations[0] ?? "";
     about.textContent = text ?? "";
     [sentence.lang, translation.lang] = languages;
     [from.textContent, to.textContent] = languages.every(Boolean) ? languages.map(nameOf) : ["Sentence", "Translation"];
@@ -287,24 +298,38 @@ function render({ model, el }) {
     stages.clear();
   }
 
+  /** Return whether the settings are those of the translations that were computed in advance. */
+  function isInitial() {
+    return beamSize.value() === BEAM_SIZE && lengthPenalty.value() === LENGTH_PENALTY && !Object.values(ablated).flat().length;
+  }
+
   /** Translate the sentence, unless something changes within some milliseconds; return whether it was finished. */
   async function start(delay) {
     const thisRun = ++run;
     const isStale = () => run !== thisRun;
-    beamSizeLabel.textContent = `Beam size: ${beamSize.value}`;
-    lengthPenaltyLabel.textContent = `Length penalty: ${Number(lengthPenalty.value).toFixed(1)}`;
+    const { sentences, translations } = models[modelMenu.value];
+    if (!found.size) translation.textContent = (isInitial() && translations[sentences.indexOf(sentence.value)]) || "";
+    // The page of the live translator goes on with the same sentence.
+    const hash = sentence.value.trim() ? fragment() : "";
+    if (folded) document.querySelectorAll('a[href*="book/live.html"]').forEach((link) => { link.hash = hash; });
     await new Promise((resume) => setTimeout(resume, delay));
     if (isStale()) return false;
-    const { sentences, translations } = models[modelMenu.value];
-    if (!found.size) translation.textContent = translations[sentences.indexOf(sentence.value)] ?? "";
+    let translator;
     try {
-      const translator = await loadTranslator(models[modelMenu.value]);
+      translator = await loadTranslator(models[modelMenu.value]);
+    } catch (error) {
+      if (isStale()) return false;
+      status.textContent = `The model could not be loaded (${reason(error)}). Press Enter in the sentence to try again.`;
+      if (translation.textContent) status.textContent += ` ${IN_ADVANCE}`;
+      return false;
+    }
+    try {
       if (isStale() || !(await translate(translator, isStale))) return false;
       finished = thisRun;
       return true;
     } catch (error) {
       if (isStale()) return false;
-      status.textContent = `The translation failed: ${error.message}.`;
+      status.textContent = `The translation failed: ${reason(error)}.`;
       translation.textContent = "";
       return false;
     }
@@ -352,8 +377,10 @@ function render({ model, el }) {
 
     const { trainedOn, threshold = UNSURE } = models[modelMenu.value];
     const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
+    const existing = ([name, heads]) => [name, [...new Set(heads)].filter((head) => model.hasHead(name, head))];
+    ablated = Object.fromEntries(Object.entries(ablated).map(existing)); // a link may carry others
     model.ablated = ablated;
-    const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value) };
+    const settings = { beamSize: beamSize.value(), lengthPenalty: lengthPenalty.value(), nBest: beamSize.value() };
     const searchedWith = JSON.stringify([modelMenu.value, settings, ablated]);
     const known = searchedWith === foundWith ? found : new Map(); // while one types, most sentences stay as they are
     const next = new Map();
@@ -381,11 +408,11 @@ function render({ model, el }) {
     const ids = encoded.flat();
     if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
     if (ids.some((id) => tokenizer.isByte(id))) notes.push("Characters that the vocabulary does not have were read as bytes.");
+    if (isForeign) notes.push("The link is for a model that this page doesn't have.");
+    isForeign = false;
     const ablatedCount = Object.values(ablated).flat().length;
     if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
     status.textContent = notes.join(" ");
-    // The page of the live translator goes on with the same sentence.
-    if (folded) document.querySelectorAll('a[href*="book/live.html"]').forEach((link) => { link.hash = fragment(); });
     return true;
   }
 
@@ -444,18 +471,19 @@ function render({ model, el }) {
     const [name, head] = await mostImportantHead(stages.shown(), pause);
     if (!isShown()) return "";
     if (run !== thisRun) return changed;
-    ablatedBefore = ablated;
-    ablated = { [name]: [head] };
+    ablatedByTour = [name, head];
+    ablated = withHead(ablated, name, head, false);
     if (!(await start(0))) return changed;
     const after = translation.textContent;
     const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
-    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change}`;
+    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change} Go back and forward again to test another sentence.`;
   }
 
   /** For the tour: undo `ablateOneHead`. */
   function restoreHeads() {
-    if (!ablatedBefore) return;
-    [ablated, ablatedBefore] = [ablatedBefore, null];
+    if (!ablatedByTour) return;
+    ablated = withHead(ablated, ...ablatedByTour, true);
+    ablatedByTour = null;
     start(0);
   }
 
@@ -471,7 +499,7 @@ function render({ model, el }) {
         {},
         h("td", { class: "number" }, `${i + 1}`),
         h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
-        ...[logProbability.toFixed(3), score.toFixed(3), `${tokens.length + 1}`].map((value) => h("td", { class: "number" }, value)),
+        ...[format(logProbability, 3), format(score, 3), `${tokens.length + 1}`].map((value) => h("td", { class: "number" }, value)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens with <eos>"];
     const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
@@ -504,8 +532,7 @@ function render({ model, el }) {
     const headElement = (name, head, rows) => {
       const isOff = () => ablated[name]?.includes(head) ?? false;
       const toggle = ({ target }) => {
-        const others = (ablated[name] ?? []).filter((other) => other !== head);
-        ablated = { ...ablated, [name]: target.checked ? others : [...others, head] };
+        ablated = withHead(ablated, name, head, target.checked);
         target.closest(".head").classList.toggle("off", isOff());
         start(0);
       };
@@ -526,7 +553,7 @@ function render({ model, el }) {
     const kind = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
     const wasOpen = Object.fromEntries([...heads.children].map((fold) => [fold.dataset.kind, fold.open]));
     heads.replaceChildren(
-      ...Object.entries(ATTENTIONS).map(([key, title]) =>
+      ...Object.entries(HEAD_GROUPS).map(([key, title]) =>
         h(
           "details",
           { "data-kind": key, open: wasOpen[key] ?? key === "cross_attention" },

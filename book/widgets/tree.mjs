@@ -2,16 +2,16 @@
 // figure as that of transformer/plots/beam_tree.py, and a table with the same content for screen readers and keyboards.
 
 import { h, withoutMark } from "./html.mjs";
+import { format } from "./parts.mjs";
 
 const COLUMN = 58, ROW = 46;
 const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
-const LABELS = { kept: "kept", finished: "finished", dropped: "dropped" };
 
 /** The legend of the tree. */
 export function legend() {
-  const entries = Object.entries(LABELS).flatMap(([fate, text]) => [
-    h("span", { style: `color: ${COLOURS[fate]}`, "aria-hidden": "true" }, "● "),
-    `${text}; `,
+  const entries = Object.entries(COLOURS).flatMap(([fate, colour]) => [
+    h("span", { style: `color: ${colour}`, "aria-hidden": "true" }, "● "),
+    `${fate}; `,
   ]);
   return h("p", { class: "status" }, ...entries, "the thick line leads to the best translation; numbers are scores.");
 }
@@ -61,10 +61,10 @@ export function searchTree(trace, vocabulary, label) {
     h(
       "g",
       { class: node.onBestPath ? "best-path" : "" },
-      h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${node.logProbability.toFixed(2)}, score ${node.score.toFixed(3)}, ${node.fate}`),
+      h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${format(node.logProbability)}, score ${format(node.score, 3)}, ${node.fate}`),
       h("circle", { cx: x(node), cy: y(node), r: node.onBestPath ? 6 : 3.5, fill: COLOURS[node.fate] }),
       h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, withoutMark(node.piece).slice(0, 10)),
-      h("text", { x: x(node) + 10, y: y(node) + 4, class: "score" }, node.score.toFixed(2)),
+      h("text", { x: x(node) + 10, y: y(node) + 4, class: "score" }, format(node.score)),
     ),
   );
   return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);
@@ -84,14 +84,14 @@ export function searchTable(trace, vocabulary, lang) {
       "tr",
       {},
       h("th", { scope: "row", lang }, node.text.replaceAll("▁", " ").trim()),
-      ...[node.logProbability.toFixed(2), node.score.toFixed(3)].map((value) => h("td", { class: "number" }, value)),
-      h("td", {}, node.onBestPath ? `${LABELS[node.fate]}, on the best path` : LABELS[node.fate]),
+      ...[format(node.logProbability), format(node.score, 3)].map((value) => h("td", { class: "number" }, value)),
+      h("td", {}, node.onBestPath ? `${node.fate}, on the best path` : node.fate),
     );
   const step = (_, i) => {
     const rows = nodes.filter(({ length }) => length === i + 1).map(row);
     return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
   };
-  const columns = { candidate: "", "log-probability": "number", score: "number", "result": "" };
+  const columns = { candidate: "", "log-probability": "number", score: "number", result: "" };
   const head = h("tr", {}, ...Object.entries(columns).map(([name, className]) => h("th", { scope: "col", class: className }, name)));
   return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }

@@ -1,6 +1,7 @@
 // Vectors as strips of colours, one for each dimension.
 
 import { h } from "./html.mjs";
+import { format } from "./parts.mjs";
 
 export const VECTORS_STYLE = `
 .translator .strip { margin: .35rem 0; }
@@ -21,9 +22,6 @@ const NEGATIVE = [191, 129, 45], POSITIVE = [53, 151, 143];
 /** Strips start with this many numbers. */
 const FIRST = 4;
 
-/** Format a number with a real minus sign. */
-export const format = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
-
 /** The number that gets the full colour: 2.5 times the root mean square of the vectors. */
 export function fullColour(vectors) {
   let sum = 0, size = 0;
@@ -32,7 +30,7 @@ export function fullColour(vectors) {
 }
 
 /** A canvas with one pixel for each dimension, which CSS enlarges. */
-export function draw(vector, full, attributes = { "aria-hidden": "true" }) {
+export function drawVector(vector, full, attributes = { "aria-hidden": "true" }) {
   const canvas = h("canvas", { width: vector.length, height: 1, ...attributes });
   const context = canvas.getContext("2d");
   const image = context.createImageData(vector.length, 1);
@@ -65,7 +63,7 @@ function strip(name, vector, full) {
     canvas.setAttribute("aria-valuetext", numbers.textContent);
   };
   const MOVES = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageDown: -16, PageUp: 16, Home: -Infinity, End: Infinity };
-  const canvas = draw(vector, full, {
+  const canvas = drawVector(vector, full, {
     role: "slider",
     tabindex: "0",
     "aria-label": name,
@@ -90,6 +88,6 @@ function strip(name, vector, full) {
 export function thinStrips(names, vectors, current) {
   const full = fullColour(vectors);
   const label = `A heat map: ${names.length} tokens, each a row with ${vectors[0].length} dimensions.`;
-  const row = (name, i) => [h("span", { class: i === current ? "current" : "" }, name), draw(vectors[i], full)];
+  const row = (name, i) => [h("span", { class: i === current ? "current" : "" }, name), drawVector(vectors[i], full)];
   return h("div", { class: "thin-strips", role: "img", "aria-label": label }, ...names.flatMap(row));
 }

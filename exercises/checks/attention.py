@@ -1,13 +1,14 @@
 """Checks of 02 attention (§3.2)."""
 
 import math
+from contextlib import AbstractContextManager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.check import Topic
-from exercises.restrictions import SOFTMAX, forbid
+from exercises.restrictions import SOFTMAX, _watch_calls, forbid
 from exercises.tensors import numbers
 from transformer.attention import attention
 
@@ -147,6 +148,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 @topic.exercise(
     {"scores": torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])},
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
+    {"scores": torch.tensor([[-1000.0, -1001.0, -999.0]])},
     {"scores": numbers(2, 2, 3, 4)},
     {"scores": numbers(3, 5)},
     {"scores": numbers(1, 1, 5)},
@@ -177,12 +179,31 @@ def _(scores: Tensor) -> Tensor:
 
 
 @softmax.mistake(
+    "the largest absolute value",
+    "You subtract the largest absolute value. In a row of large negative scores, every exponential then becomes 0. "
+    "Subtract the largest score.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = (scores - scores.abs().amax(dim=-1, keepdim=True)).exp()
+    return e / e.sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
     "over the wrong axis",
     "Your columns sum to one, but the rows should: each query distributes its weight over the keys, which are on the "
     "last axis.",
 )
 def _(scores: Tensor) -> Tensor:
     return scores.softmax(dim=-2)
+
+
+@softmax.mistake(
+    "over an axis counted from the front",
+    "This works for a single matrix, but in a batch axis 1 isn't the keys. Count the axis from the end, so that any "
+    "number of axes may come before it.",
+)
+def _(scores: Tensor) -> Tensor:
+    return scores.softmax(dim=1)
 
 
 @softmax.mistake(
@@ -271,6 +292,14 @@ def _(scores: Tensor) -> Tensor:
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
+def _not_the_packages() -> AbstractContextManager[None]:
+    """Forbid the package's ``attention``, which the notebook imports for the last blank."""
+    return _watch_calls(
+        lambda frame, *_: "the package's `attention`" if frame.f_code is attention.__code__ else None,
+        "That is the very function that this blank is about: write it yourself.",
+    )
+
+
 @topic.exercise(
     {"query": SMALL_QUERY, "key": SMALL_KEY, "value": SMALL_VALUE},
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1), "value": numbers(2, 4, 5, seed=2)},
@@ -278,10 +307,12 @@ def _(scores: Tensor) -> Tensor:
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 3, seed=2)},
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1), "value": numbers(1, 1, 3, seed=2)},
     results=("output", "weights"),
+    guard=_not_the_packages,
 )
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The package's attention."""
-    return attention(query, key, value)
+    """The average of the values, weighted by the softmax of the scores."""
+    weights = softmax.reference(attention_scores.reference(query, key))
+    return weights @ value, weights
 
 
 @scaled_dot_product_attention.mistake(

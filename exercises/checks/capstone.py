@@ -303,6 +303,16 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, -torch.inf).softmax(-2))
 
 
+for _title, _low in (("softmax over the heads", -torch.inf), ("softmax over the heads, with a finite mask", -1e9)):
+
+    @attend.mistake(
+        _title,
+        "Your weights sum to one over the heads, which are the second axis. For each query, those of all keys should.",
+    )
+    def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor, low: float = _low) -> Tensor:
+        return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, low).softmax(1))
+
+
 @attend.mistake(
     "a single head",
     "You compute a single attention over all dimensions. Each head has its own scores and its own softmax.",
@@ -318,6 +328,18 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, split=lambda t, n: t.reshape(len(t), n, t.size(1), -1))
+
+
+@attend.mistake(
+    "heads interleaved",
+    "Each of your heads gets every n-th dimension, where n is the number of heads. A head is a block of neighbouring "
+    "dimensions: split the last axis into n_heads times d_head, in this order.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    def split(x: Tensor, n_heads: int) -> Tensor:
+        return x.unflatten(-1, (-1, n_heads)).permute(0, 3, 1, 2)
+
+    return _look_up(part, x, memory, mask, split=split, join=lambda heads: heads.permute(0, 2, 3, 1).flatten(2))
 
 
 @attend.mistake(
@@ -806,6 +828,15 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 
 
 @next_token_logits.mistake(
+    "the padding mask inverted",
+    'Your padding mask hides the words of the source and shows its padding. True means "may attend".',
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    padding = (source == PAD)[:, None, None]
+    return _next_word_scores(model, source, target, encoder_mask=padding, memory_mask=padding)
+
+
+@next_token_logits.mistake(
     "a causal mask in the encoder",
     "Your encoder has a causal mask. It may look in both directions, because the whole source is known.",
 )
@@ -819,6 +850,15 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder=[])
+
+
+@next_token_logits.mistake(
+    "each encoder layer reads the embeddings",
+    "All your encoder layers read the embeddings, so only the last one has an effect. Each should read the output of "
+    "the one before.",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, encoder=model.encoder[-1:])
 
 
 @next_token_logits.mistake("only one layer", "You use only the first layer of each stack. Go through all of them.")
@@ -1098,6 +1138,7 @@ def _train(
     rate: Callable[[int, int, int], float] = _rate,
     order: str = "forget backward clip step",
     renew: bool = False,
+    again: bool = False,
 ) -> list[float]:
     """The loop with these settings; the words of ``order`` are what is done with each loss, one after the other."""
     optimizer, losses = optimizer_of(model.parameters()), []
@@ -1117,7 +1158,7 @@ def _train(
             group["lr"] = rate(step, d_model, warmup_steps)
         for action in order.split():
             actions[action]()
-        losses.append(loss.item())
+        losses.append((loss_of(model, batch) if again else loss).item())
     return losses
 
 
@@ -1184,6 +1225,15 @@ def _(*inputs: Any) -> list[float]:
 
 
 @train_model.mistake(
+    "the losses after the steps",
+    "You compute each loss once more after its step, with the new weights. Return the losses from which the gradients "
+    "came.",
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, again=True)
+
+
+@train_model.mistake(
     "a constant learning rate", "Your learning rate stays at Adam's default, 0.001. Set it before each step."
 )
 def _(*inputs: Any) -> list[float]:
@@ -1196,11 +1246,20 @@ def _(*inputs: Any) -> list[float]:
 
 
 @train_model.mistake(
-    "the learning rate set too late",
-    "You set the learning rate after the step, so each step uses that of the one before.",
+    "one step behind",
+    "Your learning rate is one step behind. Do you count the steps from 0, or set the rate after the step?",
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, *rest: _rate(step - 1, *rest) if step > 1 else 0.0)
+
+
+@train_model.mistake(
+    "the learning rate set too late",
+    "You set the learning rate after the step, so each step uses that of the one before, and the first one Adam's "
+    "default.",
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, rate=lambda step, *rest: _rate(step - 1, *rest) if step > 1 else 0.001)
 
 
 @train_model.mistake("no warm-up", "Your learning rate falls from the first step. warmup_steps isn't used.")

@@ -145,6 +145,24 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     )
 
 
+@clean_pairs.mistake(
+    "an empty side counted as one word",
+    'You split at every single space, and `"".split(" ")` is `[""]`, a list with one empty word. `split()` '
+    "without an argument splits at whitespace of any length.",
+)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(
+        _kept(
+            pairs,
+            _longer_than(max_words),
+            _uneven_by(max_ratio),
+            size=lambda side: len(side.split(" ")),
+            empty=lambda side: False,
+            equal=lambda s, t: s.split(" ") == t.split(" "),
+        )
+    )
+
+
 @clean_pairs.mistake("characters counted instead of words", "You count characters. Both limits are in words.")
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), size=len))
@@ -707,6 +725,16 @@ def _(lengths: list[int], budget: int) -> Rows:
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return batches_by_tokens.reference(lengths, budget)[:-1]
+
+
+@batches_by_tokens.mistake(
+    "one list for all batches",
+    "You empty the list that you have just added to the result, and fill it again, so all your batches are the same "
+    "list. Start a new one: `batch = []`.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    batches = batches_by_tokens.reference(lengths, budget)
+    return batches[-1:] * len(batches)
 
 
 @batches_by_tokens.mistake(

@@ -213,6 +213,14 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit, choose=lambda log_probs: int(log_probs.argmin()))
 
 
+@greedy_search.mistake(
+    "the largest log-probability itself",
+    "You turn the largest log-probability into a whole number, and take that for the token. The token is its index.",
+)
+def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
+    return _greedy(model, bos, eos, limit, choose=lambda log_probs: int(log_probs.max()))
+
+
 @greedy_search.mistake("tokens that are tensors", "The tokens are right, but each is a tensor. Return plain numbers.")
 def _(model: Model, bos: int, eos: int, limit: int) -> list[Tensor]:
     return [torch.tensor(token) for token in _greedy(model, bos, eos, limit)]
@@ -663,6 +671,7 @@ CLOSE: list[Hypothesis] = [
     {"hypotheses": FAR_APART, "length_penalty": 1.0, "n": 3},
     {"hypotheses": [(-3.0, [1, 5, 0]), (-3.3, [1, 6, 7, 0]), (-3.33, [1, 8, 9, 0])], "length_penalty": 0.72, "n": 3},
     {"hypotheses": [(-1.0, [5, 1, 0, 3, 2]), (-2.0, [5, 4, 2])], "length_penalty": 0.6, "n": 2},
+    {"hypotheses": [(-3.0, [1, 5, 0]), (-1.6, [1, *range(2, 14), 0])], "length_penalty": 1.0, "n": 2},
 )
 def n_best(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     """The best by their normalised score."""
@@ -713,6 +722,16 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value - decoding.length_normalization(length, length_penalty))[:n]
+
+
+@n_best.mistake(
+    "the probability divided",
+    "You turn the log-probability into a probability before you divide. Divide the log-probability itself.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(
+        hypotheses, lambda value, length: math.exp(value) / decoding.length_normalization(length, length_penalty)
+    )[:n]
 
 
 @n_best.mistake("bos counted", "Your lengths are one too large. The model generates eos, but not bos.")
@@ -839,6 +858,7 @@ def _search(
     only_last: bool = False,
     most: int | None = None,
     parent: Callable[[int], int] = lambda parent: parent,
+    may_run_out: bool = False,
 ) -> list[int]:
     """Beam search with a switch for each way to get it wrong."""
     active: list[Hypothesis] = [(0.0, [bos])] * begin
@@ -856,7 +876,7 @@ def _search(
         active = [candidates[place] for place in continuing]
         if shrink:
             beam_size -= len(done)
-        if not beam_size or stop_at_first and finished:
+        if not beam_size or stop_at_first and finished or may_run_out and not active:
             break
         if only_last:
             finished = [candidates[place] for place in done] or finished
@@ -921,6 +941,15 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, width=1)
+
+
+@beam_search.mistake(
+    "too few candidates, until none is left",
+    "You look at beam_size candidates only. If some of them finish, too few live on, and in the end none: you need "
+    "2 · beam_size.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, width=1, may_run_out=True)
 
 
 @beam_search.mistake(

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain, combinations
+from itertools import accumulate, chain, combinations
 from random import Random
 from typing import Any
 
@@ -174,6 +174,14 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return len(set(_ngrams(hypothesis, n)) & set(_ngrams(reference, n))), len(_ngrams(hypothesis, n))
+
+
+@clipped_matches.mistake(
+    "only distinct n-grams in the total",
+    "The matches are right, but your total is the number of different n-grams. One that occurs twice counts twice.",
+)
+def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    return _matches(hypothesis, reference, n), len(_ngrams(hypothesis, n))
 
 
 @clipped_matches.mistake(
@@ -351,6 +359,7 @@ def _(c: int, r: int) -> float:
     {"hypotheses": [[*NIGHT, "and", "night"], MILK[:4]], "references": [NIGHT, MILK]},
     {"hypotheses": [["the", "milk"], SLEEPS], "references": [["the", "milk"], SLEEPS[2:]]},
     {"hypotheses": [["sour"]], "references": [MILK]},
+    {"hypotheses": ["the dog drank the milk".split()], "references": [SHORT]},
     {"hypotheses": [MILK[:5], MILK[5:]], "references": [MILK[5:], MILK]},
 )
 def corpus_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
@@ -371,12 +380,13 @@ def _bleu(
     references: Words,
     mean: Mean = _geometric,
     brevity: Callable[[int, int], float] = _brevity,
+    shortest: int = 1,
     longest: int = 4,
-    smooth: int = 0,
+    smooth: float = 0,
 ) -> float:
     pairs = list(zip(hypotheses, references, strict=True))
     precisions = []
-    for n in range(1, longest + 1):
+    for n in range(shortest, longest + 1):
         right = sum(_matches(h, r, n) for h, r in pairs) + smooth
         total = sum(max(0, len(h) - n + 1) for h in hypotheses) + smooth
         if not right or not total:
@@ -483,6 +493,24 @@ def _(hypotheses: Words, references: Words) -> float:
 
 
 @corpus_bleu.mistake(
+    "n from 0 to 3",
+    "Your n runs from 0 to 3, because a range begins with 0. BLEU counts n-grams of the lengths 1 to 4.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    return _bleu(hypotheses, references, shortest=0, longest=3)
+
+
+@corpus_bleu.mistake(
+    "only the last sentence",
+    "Your precisions are those of the last sentence, because each sentence overwrites the counts of the one before. "
+    "Add up the matches and the totals.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    penalty = _brevity(sum(map(len, hypotheses)), sum(map(len, references)))
+    return _bleu(hypotheses[-1:], references[-1:], brevity=lambda c, r: penalty)
+
+
+@corpus_bleu.mistake(
     "the test set joined into one sentence",
     "You join all sentences into one, so n-grams run across sentence ends, and a hypothesis can match another "
     "sentence's reference.",
@@ -516,6 +544,27 @@ def _(hypotheses: Words, references: Words) -> float:
 
 
 @corpus_bleu.mistake(
+    "smoothed with a tiny number",
+    "You add a tiny number to the counts so that you can divide and take logarithms. But then BLEU isn't 0 where a "
+    "precision is 0 or there is nothing to divide by.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    return _bleu(hypotheses, references, smooth=1e-9)
+
+
+@corpus_bleu.mistake(
+    "a precision of zero skipped",
+    "If a precision is 0, you skip it, which is the same as a precision of 1. It makes the whole score 0.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    product, pairs = 1.0, list(zip(hypotheses, references, strict=True))
+    for n in range(1, 5):
+        if right := sum(_matches(h, r, n) for h, r in pairs):
+            product *= right / sum(_ngrams(h, n).total() for h in hypotheses)
+    return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * product ** (1 / 4)
+
+
+@corpus_bleu.mistake(
     "missing n-grams left out",
     "If no sentence has an n-gram of some length, you leave this length out. A precision of 0 makes the score 0.",
 )
@@ -534,6 +583,7 @@ def _(hypotheses: list[list[str]], references: list[list[str]]) -> float:
     {"hypothesis": "ja", "reference": "jau"},
     {"hypothesis": "jau", "reference": "ja"},
     {"hypothesis": "nein", "reference": "ja"},
+    {"hypothesis": "Hunde", "reference": "Hündin"},
 )
 def chrf(hypothesis: str, reference: str) -> float:
     """The overlap of pieces of characters."""
@@ -652,6 +702,30 @@ def _(hypothesis: str, reference: str) -> float:
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, longest=len(reference.replace(" ", "")))
+
+
+@chrf.mistake(
+    "left out of one mean only",
+    "You decide for each mean separately: you leave n out of P if the hypothesis is too short, and out of R if the "
+    "reference is. If one of the two is too short, leave it out of both.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    h, r = hypothesis.replace(" ", ""), reference.replace(" ", "")
+    precision, recall = (sum(column) for column in zip(*_shares(h, r), strict=True))
+    return 100 * _f(precision / min(6, len(h)), recall / min(6, len(r)), 4.0)
+
+
+@chrf.mistake(
+    "n without matches skipped",
+    "You skip each n without matches, so only the lengths that went well count. Its precision and its recall are 0, "
+    "and belong in the means.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    shares = [pair for pair in _shares(hypothesis.replace(" ", ""), reference.replace(" ", "")) if pair[0]]
+    if not shares:
+        return 0.0
+    precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
+    return 100 * _f(precision, recall, 4.0)
 
 
 @chrf.mistake(
@@ -832,6 +906,18 @@ def _(first: Counts, second: Counts, draws: Draws) -> float:
 )
 def _(first: Counts, second: Counts, draws: Draws) -> float:
     return share_of_wins.reference(first, second, [list(chain.from_iterable(draws))])
+
+
+@share_of_wins.mistake(
+    "the sums not reset",
+    "Your sums go on growing from draw to draw. Begin each draw with sums of 0.",
+)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    def scores(counts: Counts) -> list[float]:
+        matches, totals = ([*accumulate(sum(counts[i][side] for i in draw) for draw in draws)] for side in (0, 1))
+        return [m / t for m, t in zip(matches, totals, strict=True)]
+
+    return sum(after > before for before, after in zip(scores(first), scores(second), strict=True)) / len(draws)
 
 
 @share_of_wins.mistake(

@@ -129,6 +129,15 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 
 @stacks.mistake(
+    "only the last layer of each stack",
+    "Each of your layers gets the source or the target itself, so only the last one of each stack has any effect. Each "
+    "layer should get the output of the one before.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    return decoder[-1](target, encoder[-1](source))
+
+
+@stacks.mistake(
     "the last encoder layer left out",
     "Your memory is the output of the last encoder layer but one. Does your loop run over all layers?",
 )
@@ -336,7 +345,10 @@ def _(n_in: int, n_out: int) -> float:
 
 
 @topic.exercise(
-    {"d": 4, "f": 8, "n": 1, "v": 10}, {"d": 4, "f": 12, "n": 3, "v": 0}, {"d": 512, "f": 2048, "n": 6, "v": 37_000}
+    {"d": 4, "f": 8, "n": 1, "v": 10},
+    {"d": 4, "f": 12, "n": 3, "v": 0},
+    {"d": 4, "f": 8, "n": 2, "v": 10},
+    {"d": 512, "f": 2048, "n": 6, "v": 37_000},
 )
 def count_parameters(d: int, f: int, n: int, v: int) -> int:
     """As the package's own model has them."""
@@ -406,11 +418,27 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 
 @count_parameters.mistake(
+    "decoder layers like encoder layers",
+    "You count the same for a decoder layer as for an encoder layer. It also has cross-attention and a third norm.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v, attentions=2, norms=4)
+
+
+@count_parameters.mistake(
     "three embedding matrices",
     "You count the embedding matrix three times. Source, target and output share a single matrix.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, matrices=3)
+
+
+@count_parameters.mistake(
+    "the embedding matrix counted once per layer",
+    "You multiply the embedding matrix by n as well. There is only one, outside the layers.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v, matrices=n)
 
 
 @count_parameters.mistake(
@@ -492,7 +520,7 @@ def memory(parameters: int) -> tuple[int, int]:
 
 @memory.mistake(
     "no gradients and no optimiser state",
-    "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two running averages "
+    "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two moving averages "
     "for it.",
 )
 def _(parameters: int) -> tuple[int, int]:
@@ -501,15 +529,16 @@ def _(parameters: int) -> tuple[int, int]:
 
 @memory.mistake(
     "no optimiser state",
-    "For training you count weights and gradients. Adam also keeps two running averages for each parameter.",
+    "For training you count weights and gradients. Adam also keeps two moving averages for each parameter.",
 )
 def _(parameters: int) -> tuple[int, int]:
     return 8 * parameters, 2 * parameters
 
 
 @memory.mistake(
-    "one running average instead of two",
-    "Adam keeps two running averages for each parameter: of the gradient and of its square. You count one.",
+    "three numbers per parameter instead of four",
+    "For training you count 12 bytes per parameter. It needs four numbers of 4 bytes: the parameter, its gradient, and "
+    "Adam's two moving averages. Which one is missing?",
 )
 def _(parameters: int) -> tuple[int, int]:
     return 12 * parameters, 2 * parameters

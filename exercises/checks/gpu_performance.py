@@ -500,7 +500,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 @blockwise_attention.mistake(
     "only the last block",
-    "Your result contains only the last block. Add to what you have summed so far, instead of overwriting it.",
+    "Your result contains only the last block. Either you overwrite the sums, or you never keep the new maximum, and "
+    "then the correction is 0.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     return _outputs_of_blocks(query, key, value, block)[-1]
@@ -693,6 +694,14 @@ Scaled = tuple[Tensor, float, int]
         "good_steps": 1,
         "growth_interval": 5,
     },
+    {
+        "weight": torch.tensor([1.0, -0.5]),
+        "gradient": torch.tensor([math.inf, 2.0]).half(),
+        "learning_rate": 0.5,
+        "scale": 1.0,
+        "good_steps": 2,
+        "growth_interval": 5,
+    },
     results=("weight", "scale", "good_steps"),
     differentiable=False,
 )
@@ -828,6 +837,16 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
         return weight, 2 * scale, 0
     weight, new, good = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
     return weight, scale * scale / new, good
+
+
+@loss_scaling_step.mistake(
+    "halved by //",
+    "You halve the scale by `//`, which rounds down. A scale of 1 becomes 0, and then every gradient is 0 or NaN.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale // 2, 0
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
 
 
 @loss_scaling_step.mistake(

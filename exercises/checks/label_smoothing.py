@@ -203,7 +203,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 @smoothed_target.mistake(
     "the targets of all rows in each row",
     "You raise the columns of all targets in every row. Each row has a target of its own: the row's number "
-    "belongs into the index, too.",
+    "belongs in the index, too.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     q = torch.full((len(target), vocab_size), smoothing / vocab_size)
@@ -357,7 +357,11 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     {"logits": torch.tensor([[2.0, 0.0, 1.0]]), "q": torch.tensor([[0.9, 0.05, 0.05]])},
     {"logits": SMALL, "q": torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.7, 0.1]])},
     {"logits": LARGE / 10, "q": torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.2, 0.6]])},
-    guard=forbid(AUTOGRAD),
+    guard=forbid(
+        AUTOGRAD,
+        "That is autograd: `backward`, `torch.autograd.grad` or `torch.func.grad`. Here you work out the derivative by "
+        "hand: the result is a formula of `logits` and `q`.",
+    ),
     keep=("q",),
     differentiable=False,
 )
@@ -494,6 +498,15 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return (losses * (target != pad_id)).sum() / len(losses)
+
+
+@mean_loss.mistake(
+    "divided by one more",
+    "You add 1 to the number of real tokens, so every mean is too small. Only a number of 0 needs care.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    real = target != pad_id
+    return (losses * real).sum() / (real.sum() + 1)
 
 
 @mean_loss.mistake("not divided", "The sum is right. Divide it by the number of real tokens.")

@@ -190,6 +190,15 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
+    "the sum of the squares",
+    "You divide by the root of the sum of the squares of x - μ. The variance is their mean.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, _ = _norm(x)
+    return centred / (centred.square().sum(-1, keepdim=True) + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
     "the variance as a difference of squares",
     "In exact arithmetic the mean of x² minus μ² is the variance, but in float32 you subtract two large numbers that "
     "are nearly equal, and most of the digits are lost. Subtract μ first, and then take the mean of the squares.",
@@ -215,6 +224,16 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, -2)
+    return centred / (variance + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "over an axis counted from the front",
+    "Axis 1 is the last one only in a matrix. Count the axis from the end, so that any number of axes may come before "
+    "it.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x, 1)
     return centred / (variance + eps).sqrt() * gain + bias
 
 
@@ -260,6 +279,9 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     {"x": numbers(3, 4), "rate": 0.4, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
     {"x": numbers(3, 4), "rate": 0.0, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
     {"x": numbers(1, 3), "rate": 0.5, "draw": numbers(1, 3, seed=1).sigmoid(), "training": True},
+    guard=forbid(
+        {"dropout", "native_dropout", "bernoulli"}, "It draws random numbers of its own: use those in `draw`."
+    ),
     keep=("draw",),
 )
 def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
@@ -334,6 +356,23 @@ def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 
 
 @dropout.mistake(
+    "training and inference swapped",
+    "You drop values at inference and leave them alone in training. It's the other way round.",
+)
+def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return dropout.reference(x, rate, draw, not training)
+
+
+@dropout.mistake(
+    "training and inference swapped, and not scaled",
+    "There are two mistakes: you drop values at inference and leave them alone in training, and you don't scale up the "
+    "values that are kept.",
+)
+def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return x if training else x * (draw >= rate)
+
+
+@dropout.mistake(
     "scaled by the share that was kept",
     "You divide by the share of numbers that happened to be kept. Divide by the probability of being kept, which "
     "doesn't depend on the draw.",
@@ -346,8 +385,8 @@ def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 # 4 and 5 --------------------------------------------------------------------------------------------------------------
 
 
-def turned(x: Tensor) -> Tensor:
-    """each vector turned round, and doubled"""
+def backwards(x: Tensor) -> Tensor:
+    """each vector reversed, and doubled"""
     return 2 * x.flip(-1)
 
 
@@ -367,7 +406,7 @@ def unchanged(x: Tensor) -> Tensor:
 
 
 RESIDUALS = (
-    {"x": torch.tensor([[[1.0, 2.0, 6.0]]]), "sublayer": turned, "norm": norm},
+    {"x": torch.tensor([[[1.0, 2.0, 6.0]]]), "sublayer": backwards, "norm": norm},
     {"x": numbers(2, 3, 4), "sublayer": squared, "norm": norm},
     {"x": numbers(2, 2, 4, seed=1), "sublayer": unchanged, "norm": unchanged},
 )

@@ -217,13 +217,13 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id).expand(-1, 1, ids.size(1), -1)
 
 
-@target_mask.mistake("the future only", "The future is hidden, but not the padding. Combine both masks.")
+@target_mask.mistake("only the future hidden", "The future is hidden, but not the padding. Combine both masks.")
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.causal_mask(ids.size(1)).expand(ids.size(0), -1, -1, -1)
 
 
 @target_mask.mistake(
-    "the future only, ids not used", "The future is hidden, but not the padding: you don't use the ids at all."
+    "only the future hidden, ids not used", "The future is hidden, but not the padding: you don't use the ids at all."
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.causal_mask(ids.size(1))
@@ -372,6 +372,27 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(dim=-1) * mask
+
+
+@masked_softmax.mistake(
+    "divided by a sum that can be 0",
+    "You divide by the sum of the remaining weights. It is 0 if nothing is visible, or if a hidden score is much "
+    "larger than the visible ones. The mask has to act before the softmax.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.softmax(dim=-1) * mask
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@masked_softmax.mistake(
+    "exponentials of the scores themselves",
+    "You divide by the sum of the visible exponentials. It is 0 if nothing is visible or if all visible scores are "
+    "very low, and infinite if one of them is large. Apply the mask to the scores, and let PyTorch's softmax do the "
+    "rest.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.exp() * mask
+    return weights / weights.sum(dim=-1, keepdim=True)
 
 
 @masked_softmax.mistake(

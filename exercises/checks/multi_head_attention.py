@@ -87,6 +87,15 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 
 
 @query_key_value.mistake(
+    "cut in reading order",
+    "You cut the result in reading order, so your queries also contain keys and values of the first positions. Split "
+    "the last dimension.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    return F.linear(x, weight, bias).reshape(3, *x.shape).unbind(0)
+
+
+@query_key_value.mistake(
     "the sentence split instead of the features",
     "You split the positions into three parts. Every position has all three results, side by side in the last "
     "dimension.",
@@ -238,6 +247,15 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, real[:, None, :], *layer)
+
+
+@cross_attention.mistake(
+    "the mask varies along the queries",
+    "Your mask varies along the rows of the scores, so it says which queries may attend. It should say which positions "
+    "of the memory may be attended to, and those are the columns.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    return _cross(x, memory, real[:, None, :, None], *layer)
 
 
 @cross_attention.mistake(
@@ -442,6 +460,15 @@ def _joined_output(heads: Tensor, w_output: Tensor) -> Tensor:
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return heads @ w_output.unflatten(0, (heads.size(1), -1))
+
+
+@head_contributions.mistake(
+    "the matrix reshaped",
+    "A reshape keeps the numbers in reading order, so your parts mix the columns of several heads. Split the columns: "
+    "(d_model, heads, d_head), and then swap axes.",
+)
+def _(heads: Tensor, w_output: Tensor) -> Tensor:
+    return heads @ w_output.reshape(heads.size(1), w_output.size(0), -1).mT
 
 
 @head_contributions.mistake(

@@ -161,6 +161,25 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
+    "an exponent for each dimension",
+    "Your exponent contains the number of the dimension. The formula's i counts the pairs: dimensions 2i and 2i + 1 "
+    "share it.",
+)
+def _(length: int, d_model: int) -> Tensor:
+    angle = torch.arange(length)[:, None] * 10000.0 ** (-2 * torch.arange(d_model) / d_model)
+    return _together(angle[:, 0::2].sin(), angle[:, 1::2].cos())
+
+
+@sinusoidal_encoding.mistake(
+    "divided by the frequency",
+    "You divide positions by frequencies, so later hands turn faster. They should turn more slowly: multiply.",
+)
+def _(length: int, d_model: int) -> Tensor:
+    angle = torch.arange(length)[:, None] / frequencies.reference(d_model)
+    return _together(angle.sin(), angle.cos())
+
+
+@sinusoidal_encoding.mistake(
     "sines only",
     "Each pair has the same sine twice. The second number should be the cosine, which tells apart the two angles that "
     "have the same sine.",
@@ -237,6 +256,7 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": positions.sinusoidal_encoding(40, 4)[[30, 2, 11]], "k": 7},
     {"encoding": positions.sinusoidal_encoding(6, 4)[5:], "k": -2},
     keep=("encoding",),
+    differentiable=False,
 )
 def shift(encoding: Tensor, k: int) -> Tensor:
     """Each pair turned by its step."""
@@ -516,6 +536,13 @@ def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[-ids.size(1) :]
+
+
+@embed.mistake(
+    "positions from 1", "You begin with the second row of the positional encoding. A sentence starts at position 0."
+)
+def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * math.sqrt(table.size(1)) + encoding[1 : ids.size(1) + 1]
 
 
 @embed.mistake(

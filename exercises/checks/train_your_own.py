@@ -17,6 +17,8 @@ import torch._dynamo  # an optimiser's first step would import it, which takes s
 import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from sacrebleu import corpus_bleu
 from torch import Tensor, nn
 
@@ -376,6 +378,15 @@ class _NoMemoryMask(DecoderLayer):
 
 
 @decoder_layer.mistake(
+    "masks swapped",
+    "Each attention uses the other's mask. Cross-attention reads the source, so it needs the source's mask.",
+)
+class _SwappedMasks(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, memory, memory_mask, own)
+
+
+@decoder_layer.mistake(
     "cross-attention first", "You attend to the memory before the target. Self-attention is the first sublayer (§3.1)."
 )
 class _CrossFirst(DecoderLayer):
@@ -648,12 +659,12 @@ def _order_of(batches: Any) -> Any:
 
 
 def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[Any, ...]:
-    """The batches sorted, so that their random order doesn't matter; then what the order depends on."""
+    """The batches sorted, so that their random order doesn't matter; then what the order depends on, and the dtypes."""
     random.seed(0)
     torch.manual_seed(0)
     batches = answer(pairs, max_tokens, 0)
     if not isinstance(batches, list | tuple):
-        return batches, None, None
+        return batches, None, None, None
     contents = sorted([list(map(_as_lists, batch)) for batch in batches], key=str)
     random.seed(1)
     torch.manual_seed(1)
@@ -665,7 +676,8 @@ def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[A
     else:
         widths = [max(side.size(1) for side in batch) for batch in batches]
         order = "always from short to long" if widths == sorted(widths) else "the same for every seed"
-    return contents, is_repeatable, order
+    dtypes = {str(side.dtype).removeprefix("torch.") for batch in batches for side in batch if isinstance(side, Tensor)}
+    return contents, is_repeatable, order, sorted(dtypes)
 
 
 def _as_lists(x: Any) -> Any:
@@ -690,6 +702,7 @@ def _as_lists(x: Any) -> Any:
         "the list of batches (sorted here)",
         "that the same seed gives the same order",
         "the order",
+        "the list of dtypes",
     ),
     differentiable=False,
     observe=_observe_batches,
@@ -704,7 +717,7 @@ def _longer(pair: Pair) -> int:
 
 
 def _fits(rows: list[Pair], max_tokens: int) -> bool:
-    return len(rows) * max(map(_longer, rows)) <= max_tokens
+    return len(rows) * _longer(rows[-1]) <= max_tokens  # the newest is the longest, if they are sorted
 
 
 def _padded(rows: list[Pair]) -> Batch:
@@ -748,6 +761,14 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, key=lambda pair: len(pair[0]))
+
+
+@token_batches.mistake(
+    "sorted by the sum of both lengths",
+    "You sort by the sum of the two lengths. The longer side decides how wide the batch is: sort by that.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: len(pair[0]) + len(pair[1]))
 
 
 @token_batches.mistake(
@@ -884,6 +905,39 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(
         pairs, max_tokens, seed, fits=lambda rows, most: (len(rows) - 1) * max(map(_longer, rows)) < most
     )
+
+
+@token_batches.mistake(
+    "padded at the front",
+    "Your padding comes before the tokens. It belongs at the end, so that every sentence begins at position 0.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def padded(rows: list[Pair]) -> Batch:
+        source, target = (pad([ids[::-1] for ids in side]).flip(1) for side in zip(*rows, strict=True))
+        return source, target
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+@token_batches.mistake(
+    "the batch on the second axis",
+    "Your tensors are (length, batch), with each sentence in a column. They should be (batch, length): the function "
+    "that pads has an argument for it.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def padded(rows: list[Pair]) -> Batch:
+        source, target = _padded(rows)
+        return source.T, target.T
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+@token_batches.mistake(
+    "int32",
+    "The batches are right, but their ids are int32. `F.cross_entropy` takes only int64 as labels.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return [(source.int(), target.int()) for source, target in _make_batches(pairs, max_tokens, seed)]
 
 
 @token_batches.mistake(
@@ -1479,6 +1533,16 @@ def _(*inputs: Any) -> float:
 
 
 @bleu_score.mistake(
+    "the list of references isn't in a list",
+    "You pass the references as a plain list. sacrebleu expects a list of sets of references, so it takes each of your "
+    "sentences for a set, and its characters for references. Put your list into another one.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return corpus_bleu(hypotheses, references).score
+
+
+@bleu_score.mistake(
     "special tokens in the references",
     "Your references contain special tokens, which no translation has. Remove bos, eos and padding before you decode.",
 )
@@ -1542,16 +1606,29 @@ def _observe_losses(answer: Any, train: list[float], validation: list[float]) ->
     """What a figure contains, whichever functions drew it."""
     axes = Figure().subplots()
     answer(axes, train, validation)
-    lines: list[tuple[str, Any, Any]] = [(str(line.get_label()), *line.get_data()) for line in axes.get_lines()]
+    legend = axes.get_legend()
+    lines: list[tuple[str, Any, Any]] = [(_name(line, legend), *line.get_data()) for line in axes.get_lines()]
     vertical = [float(x[0]) for _, x, _ in lines if _is_vertical(x)]
     for collection in axes.collections:  # what `vlines` draws
         ends = [np.asarray(path.vertices) for path in collection.get_paths()]
         vertical += [float(points[0, 0]) for points in ends if len(points) == 2]
     curves = {label: [_numbers(x), _numbers(y)] for label, x, y in lines if not _is_vertical(x)}
-    legend = axes.get_legend()
     texts = [text.get_text() for text in legend.get_texts()] if legend else []
-    labels = [_keyword("epoch", axes.get_xlabel()), _keyword("loss", axes.get_ylabel())]
-    return curves, labels, sorted(text for text in texts if text in curves), vertical
+    labels = [_keyword(axes.get_xlabel(), "epoch"), _keyword(axes.get_ylabel(), "loss")]
+    names = {label: _keyword(label, "training", "validation") for label in curves}
+    named = {names[label]: curve for label, curve in curves.items()}
+    return named, labels, sorted(names[text] for text in texts if text in names), vertical
+
+
+def _name(line: Line2D, legend: Legend | None) -> str:
+    """The line's label; if it has none, what the legend calls a line of its colour and style."""
+    label = str(line.get_label())
+    if legend and label.startswith("_"):
+        look = line.get_color(), line.get_linestyle()
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=False):
+            if isinstance(handle, Line2D) and (handle.get_color(), handle.get_linestyle()) == look:
+                return text.get_text()
+    return label
 
 
 def _is_vertical(x: Any) -> bool:
@@ -1562,8 +1639,9 @@ def _numbers(values: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def _keyword(word: str, label: str) -> str:
-    return word if word in label.lower() else label
+def _keyword(label: str, *words: str) -> str:
+    """The first of the words that the label contains, capital letters aside; else the label."""
+    return next((word for word in words if word in label.lower()), label)
 
 
 @topic.exercise(
@@ -1779,6 +1857,17 @@ def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None
     "both at once.",
 )
 def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    axes.imshow(weights.tolist(), vmin=0.0, vmax=1.0)
+    axes.set_xticklabels(source)
+    axes.set_yticklabels(target)
+
+
+@plot_attention.mistake(
+    "ticks counted from 1",
+    "You count the ticks from 1, so each label is one row or column too far. In an image, the first row and the first "
+    "column are at 0.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
     _draw_attention(axes, weights, source, target, first=1)
 
 
@@ -1866,10 +1955,12 @@ def _examine_run(result: Any) -> str | None:
     source, target = next(iter(_make_batches(data.test, 400, 0)))
     return (
         _find_chance(model, source, target)
+        or (_judge_curves(train, validation, guessing) if _has_diverged(train, guessing) else None)
         or _find_blindness(model, source, target)
         or _find_leak(model, source, target)
         or _find_frozen(model, source, target)
         or _find_other_losses(model, train, validation)
+        or _find_padding(model, source, target)
         or _judge_curves(train, validation, guessing)
         or _judge_translations(model, validation)
     )
@@ -1950,6 +2041,23 @@ def _find_frozen(model: nn.Module, source: Tensor, target: Tensor) -> str | None
     return None
 
 
+def _find_padding(model: nn.Module, source: Tensor, target: Tensor) -> str | None:
+    """A model that has learned to predict padding: the first is the only one that it can't copy from its input."""
+    with torch.no_grad():
+        after_eos = model(source, target).argmax(-1)[target == EOS]
+    if (after_eos == PAD).float().mean() < 0.5:
+        return None
+    return (
+        "after eos the model predicts padding\nIt has learned that because padding counts as a label in your loss. The "
+        "loss then looks better than the translations are: leave those positions out."
+    )
+
+
+def _has_diverged(train: list[float], guessing: float) -> bool:
+    """Whether it learned nothing; then it may also look as if it ignored the source, or the order of its words."""
+    return len(train) > 1 and train[-1] > max(guessing, 0.5 * train[0])
+
+
 def _judge_curves(train: list[float], validation: list[float], guessing: float) -> str | None:
     if not train or len(train) != len(validation):
         return f"{len(train)} training losses and {len(validation)} validation losses\nReturn what `given.fit` returns."
@@ -1959,11 +2067,13 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
             f"guessing ({guessing:.2f})\nThe model learns something, but not what it is validated on. It probably "
             "copies the token that it has just read: in your loss, are the labels shifted by one position?"
         )
-    if train[-1] > max(0.7 * train[0], 0.5 * guessing):  # in a single long epoch, the mean loss is low, too
+    # in a single long epoch, the mean loss is low, too
+    if _has_diverged(train, guessing) or train[-1] > max(0.7 * train[0], 0.5 * guessing):
+        epochs = "1 epoch" if len(train) == 1 else f"{len(train)} epochs"
         return (
-            f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {len(train)} epochs\nThat is far too "
-            "little for these short sentences. Is the learning rate too low or too high? Has the optimiser got the "
-            "parameters of the model that you train?"
+            f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {epochs}\nThat is far too little for "
+            "these short sentences. Does it train for too few epochs? Is the learning rate too low or too high? Has "
+            "the optimiser got the parameters of the model that you train?"
         )
     return None
 

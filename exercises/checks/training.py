@@ -118,6 +118,15 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5))
 
 
+@learning_rate.mistake(
+    "one step behind",
+    "You subtract 1 from the step, and at the first step you divide by 0. Steps are counted from 1 here: use `step` as "
+    "it is.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min((step - 1) ** -0.5, (step - 1) * warmup_steps**-1.5))
+
+
 @learning_rate.mistake("it decays too fast", "After the warm-up, you divide by the step. Divide by its square root.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5))
@@ -271,6 +280,15 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return F.cross_entropy(logits.reshape(batch, vocab_size, length), expected, ignore_index=pad_id)
 
 
+@batch_loss.mistake(
+    "labels shifted again",
+    "You compare each position with the label of the next one. The labels are already shifted: position i predicts "
+    "entry i of `expected`.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return batch_loss.reference(logits[:, :-1], expected[:, 1:], pad_id)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 Part = tuple[Tensor, Tensor]
@@ -311,6 +329,11 @@ def _gradient(weight: Tensor, part: Part, pad_id: int) -> Tensor:
     return error[expected != pad_id].T @ states[expected != pad_id]
 
 
+def _mean_gradient(weight: Tensor, part: Part, pad_id: int) -> Tensor:
+    """Of the mean over the real tokens of a part; 0 if there are none, as in PyTorch."""
+    return _gradient(weight, part, pad_id) / max(1, _real(part, pad_id))
+
+
 def _real(part: Part, pad_id: int) -> int:
     return int((part[1] != pad_id).sum())
 
@@ -326,7 +349,7 @@ def _accumulated(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     "be the gradient of one large batch: divide by the tokens of all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
-    return torch.stack([_gradient(weight, part, pad_id) / _real(part, pad_id) for part in parts]).mean(dim=0)
+    return torch.stack([_mean_gradient(weight, part, pad_id) for part in parts]).mean(dim=0)
 
 
 @accumulated_gradient.mistake(
@@ -335,7 +358,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     "Divide by the tokens of all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
-    return torch.stack([_gradient(weight, part, pad_id) / _real(part, pad_id) for part in parts]).sum(dim=0)
+    return torch.stack([_mean_gradient(weight, part, pad_id) for part in parts]).sum(dim=0)
 
 
 @accumulated_gradient.mistake(
@@ -369,7 +392,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     n = sum(_real(part, pad_id) for part in parts)
-    return torch.stack([_gradient(weight, part, pad_id) / _real(part, pad_id) for part in parts]).sum(dim=0) / n
+    return torch.stack([_mean_gradient(weight, part, pad_id) for part in parts]).sum(dim=0) / n
 
 
 @accumulated_gradient.mistake(
@@ -403,7 +426,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     "parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
-    return _gradient(weight, parts[-1], pad_id) / _real(parts[-1], pad_id)
+    return _mean_gradient(weight, parts[-1], pad_id)
 
 
 @accumulated_gradient.mistake(
@@ -792,6 +815,7 @@ def _checkpoint(seed: int) -> Weights:
     },
     {"checkpoints": [_checkpoint(seed) for seed in range(7)]},
     {"checkpoints": [_checkpoint(9)]},
+    differentiable=False,
 )
 def average_checkpoints(checkpoints: list[Weights]) -> Weights:
     """The mean of each weight."""

@@ -47,6 +47,13 @@ Masked = tuple[Tensor, Tensor]
         "other": torch.tensor([[9, 7], [6, 8]]),
         "mask_id": 5,
     },
+    {
+        "ids": torch.tensor([[1, 8, 6, 9, 2]]),
+        "choice": torch.tensor([[0.50, 0.15, 0.05, 0.60, 0.90]]),
+        "kind": torch.tensor([[0.10, 0.30, 0.80, 0.80, 0.50]]),
+        "other": torch.tensor([[7, 5, 4, 6, 9]]),
+        "mask_id": 3,
+    },
     results=("masked", "chosen"),
     keep=("choice", "kind"),
 )
@@ -204,6 +211,17 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 )
 def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
     return _masked(ids, (choice < 0.15) & (ids != mask_id), kind, other, mask_id)
+
+
+@mask_tokens.mistake(
+    "exact values in the wrong range",
+    "You treat a number that is exactly 0.15 as if it were below 0.15, and one that is exactly 0.8 as if it were below "
+    "0.8. Check which of your comparisons include equality.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    chosen = (choice <= 0.15) & (ids > mask_id)
+    masked = torch.where(chosen & (kind <= 0.9), other, ids)
+    return masked.masked_fill(chosen & (kind <= 0.8), mask_id), chosen
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
@@ -393,6 +411,25 @@ def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
 def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     labels = ids.roll(-1, 1)
     return _losses(logits, labels)[labels != pad_id].mean()
+
+
+@causal_lm_loss.mistake(
+    "shifted across the texts",
+    "You join the texts before you shift, so the label of a text's last position is the first token of the next text. "
+    "Shift within each text, then join.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1)[:-1], ids.flatten()[1:], ignore_index=pad_id)
+
+
+@causal_lm_loss.mistake(
+    "positions and vocabulary mixed up",
+    "You reshape the logits so that the vocabulary comes second. That keeps the numbers in their order, and mixes up "
+    "positions and vocabulary. Swap the two axes instead.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    logits = logits[:, :-1]
+    return F.cross_entropy(logits.reshape(logits.mT.shape), ids[:, 1:], ignore_index=pad_id)
 
 
 @causal_lm_loss.mistake(
@@ -630,7 +667,10 @@ def _by_analogy(tokens: list[str]) -> str:
 
 def _counts_tokens(tokens: list[str]) -> str:
     """a model that writes how many tokens it has read, a colon and their number again, and then a comma"""
-    written = len(tokens) - 1 - max(i for i, token in enumerate(tokens) if token == ":" and tokens[i - 1 : i] != ["#"])
+    colons = [i for i, token in enumerate(tokens) if token == ":" and tokens[i - 1 : i] != ["#"]]
+    if not colons:
+        raise ValueError("the prompt has no token ':'; a colon is a token of its own, with a space before it")
+    written = len(tokens) - 1 - colons[-1]
     return [str(len(tokens)), "#", ":", str(len(tokens)), ","][min(written, 4)]
 
 
@@ -711,6 +751,15 @@ def _(next_token: LanguageModel, examples: Examples, question: str, max_new_toke
 )
 def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
     return " ".join(_continuation(next_token, _prompt(examples, question)[:-1], max_new_tokens))
+
+
+@few_shot_answer.mistake(
+    "colons attached to the words",
+    "Your prompt has tokens like `cat:`. Colons and commas are tokens of their own: put a space before each of them.",
+)
+def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
+    prompt = " ".join(_prompt(examples, question)).replace(" :", ":").replace(" ,", ",").split()
+    return " ".join(_continuation(next_token, prompt, max_new_tokens))
 
 
 @few_shot_answer.mistake(

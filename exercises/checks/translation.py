@@ -32,6 +32,7 @@ NextToken = Callable[[list[int]], Tensor]
     {"sentences": ["Two men sit.", "two men stand", "Two dogs run", "A man runs. "], "size": 12},
     {"sentences": ["we know that we know", "yes we do"], "size": 50},
     {"sentences": ["nothing fits"], "size": 4},
+    {"sentences": ["one two three four five six seven eight nine ten"], "size": 6},
 )
 def build_vocabulary(sentences: list[str], size: int) -> dict[str, int]:
     """The most frequent words first, and those of the same frequency in order."""
@@ -56,6 +57,15 @@ def _numbered(words: list[str], size: int) -> dict[str, int]:
 )
 def _(sentences: list[str], size: int) -> dict[str, int]:
     return _numbered(_ranked(_counts(sentences)), size + N_SPECIAL)
+
+
+@build_vocabulary.mistake(
+    "all words, whatever the size",
+    "You keep every word of the text. The vocabulary has at most `size` entries, the four special tokens included.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    counts = _counts(sentences)
+    return _numbered(_ranked(counts), N_SPECIAL + len(counts))
 
 
 @build_vocabulary.mistake(
@@ -392,11 +402,12 @@ def _with_ties_in_order(answer: Any, logits: Tensor, n: int) -> Any:
     """The results, with equally probable tokens sorted by id: their order is up to the learner."""
     result = answer(logits, n)
     match result:
-        case (Tensor() as values, Tensor() as ids) if values.shape == ids.shape == (n,):
+        case (Tensor() as first, Tensor() as second) if first.shape == second.shape == (n,):
+            values, ids = (first, second) if first.is_floating_point() else (second, first)
             rises = (values.detach().diff().abs() > 1e-6).long()
             group = F.pad(rises.cumsum(0), (1, 0)).tolist()
             order = sorted(range(n), key=lambda i: (group[i], int(ids[i])))
-            return values[order], ids[order]
+            return first[order], second[order]
         case _:
             return result
 

@@ -163,6 +163,23 @@ def _(*sizes: int) -> int:
 
 
 @training_flop.mistake(
+    "only the decoder's visible scores",
+    "In the decoder's self-attention you count only the scores that its mask leaves visible. All of them are computed, "
+    "and some are hidden afterwards.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * n * n + m * (m + 1) + 2 * m * n)
+
+
+@training_flop.mistake(
+    "the output layer in every layer",
+    "You count the output layer once for each decoder layer. There is only one, behind the last of them.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, at_target=(6, 2, n_layers))
+
+
+@training_flop.mistake(
     "the rule of thumb",
     "This is 6 × parameters × target tokens. It's a good estimate if both sides are equally long, but here you count "
     "exactly: the encoder's weights meet the source tokens, and attention takes work, too.",
@@ -274,6 +291,18 @@ def _(
     flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
 ) -> tuple[float, float, float]:
     return run_costs.reference(flop, teraflops, 1 / utilisation, gpus, watts, euros_per_gpu_hour)
+
+
+@run_costs.mistake(
+    "the denominator without parentheses",
+    "In Python, a / b * c is (a / b) * c, so only the first factor of your denominator divides. Put parentheses around "
+    "the product.",
+)
+def _(
+    flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
+) -> tuple[float, float, float]:
+    hours = flop / teraflops * 1e12 * utilisation * gpus / 3600
+    return hours, hours * gpus * watts * OVERHEAD / 1000, hours * gpus * euros_per_gpu_hour
 
 
 @run_costs.mistake(

@@ -67,6 +67,9 @@ def test_an_answer_is_checked_in_the_browser(opened, address, with_python):
         assert not any("pyodide" in url for url in requests), "Python is loaded before it is asked for"
 
         exercise.open()
+        exercise.editor.press("Shift+Enter")
+        exercise.editor.press("x")
+        assert exercise.text() == "Loading Python …", "one can type while it loads, and still sees that it does"
         for code in (WRONG, RAISES, RIGHT):
             assert exercise.check(code) == check_answer("", SETUP, NAME, code)[1].strip()
         assert exercise.text() == f"✓ {NAME}"
@@ -126,6 +129,13 @@ def test_if_python_cannot_be_loaded_the_page_says_so(offline):
     offline.widget.locator("pre.wrong").wait_for()
     assert offline.text().startswith("Python can't be used here: ")
     assert offline.widget.get_by_role("button", name="Check", exact=True).is_enabled()
+
+    offline.tab.unroute("**/pyodide/**")
+    for file, reason in {"course.zip": "course.zip: 404\n", "pyodide.asm.wasm": "Failed to"}.items():
+        offline.tab.route(f"**/{file}", lambda route: route.fulfill(status=404))
+        offline.editor.press("Shift+Enter")
+        offline.widget.locator("pre.wrong").wait_for(timeout=1000 * SECONDS)
+        assert offline.text().startswith(f"Python can't be used here: {reason}")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -54,7 +54,12 @@ def n_best(tab):
 def expected(sentence, alpha=0.6, beam=4, model=MODEL):
     """Return PyTorch's translations and scores."""
     (best,) = quantized(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
-    return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
+    return as_shown(best)
+
+
+def as_shown(translations):
+    """Return texts and scores as the n-best table shows them."""
+    return [(one.text, f"{one.hypothesis.score:.3f}".replace("-", "−")) for one in translations]
 
 
 def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
@@ -70,9 +75,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     translator = quantized(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
-    assert (
-        n_best(tab) == [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best] != with_all
-    )
+    assert n_best(tab) == as_shown(best) != with_all
     assert "2 heads are off" in tab.inner_text(STATUS)
 
     change(tab, lambda: tab.get_by_text("Switch all heads on").click())
@@ -82,8 +85,9 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
 
 def test_the_sliders_set_beam_size_and_length_penalty(live):
     tab, _ = live
-    change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
-    change(tab, lambda: tab.fill(".translator input[max='2']", "0"))
+    change(tab, lambda: tab.get_by_label("Beam size", exact=True).fill("2"))
+    change(tab, lambda: tab.get_by_label("Length penalty", exact=True).fill("0"))
+    assert "Beam size: 2" in tab.inner_text(".settings") and "Length penalty: 0.0" in tab.inner_text(".settings")
     sentence = tab.input_value(".translator textarea")
     assert n_best(tab) == expected(sentence, alpha=0.0, beam=2)
     assert tab.locator(".translator svg .best-path").count() > 5
@@ -128,6 +132,10 @@ def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
     tab.locator("[data-head='map decoder.2.cross_attention, head 1']").press("Enter")
     tab.locator(".translator .large tbody tr").nth(1).focus()
     assert " → " in tab.inner_text(".translator .large .status")
+    tab.emulate_media(forced_colors="active")
+    colours = ".translator .large td[style]", "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
+    assert len(set(tab.eval_on_selector_all(*colours))) > 9, "Windows's high contrast hides the weights"
+    tab.emulate_media(forced_colors="none")
     box = "[data-head='box decoder.2.cross_attention, head 1']"
     change(tab, lambda: tab.locator(box).press("Space"))
     assert not tab.locator(box).is_checked()
@@ -197,8 +205,8 @@ def test_the_first_page_translates_and_unfolds_how(opened, address, html):
 def test_the_sentence_of_the_first_page_goes_along_to_the_translators_own(opened, address, html):
     with opened(f"{address}index.html") as (tab, errors):
         wait_for_status(tab)
-        change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
-        tab.get_by_role("link", name="Explore the translator").click()
+        tab.fill(".translator textarea", SENTENCE)
+        tab.get_by_role("link", name="Explore the translator").click()  # without waiting for the translation
         tab.wait_for_url("**/book/live.html*")
         wait_for_status(tab)
         assert tab.input_value(".translator textarea") == SENTENCE
@@ -240,10 +248,16 @@ def test_a_model_that_fails_to_load_is_reported_and_loaded_again(browser, addres
         tab = context.new_page()
         tab.route("**/*.safetensors", lambda route: route.abort())
         tab.goto(f"{address}book/live.html")
-        wait_for_status(tab, "The translation failed")
+        failed = "could not be loaded (Failed to fetch). Press Enter in the sentence to try again."
+        wait_for_status(tab, f"{failed} The translation shown was computed in advance.")
+        first = tab.input_value(".translator textarea")
+        assert tab.inner_text(TRANSLATION) == expected(first)[0][0]
+        tab.get_by_label("Beam size", exact=True).fill("1")  # the one computed in advance is another one
+        tab.wait_for_function("([one]) => document.querySelector(one).textContent === ''", arg=[TRANSLATION])
+        wait_for_status(tab, failed)
         tab.unroute("**/*.safetensors")
-        change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
-        assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+        change(tab, lambda: tab.press(".translator textarea", "Enter"))
+        assert tab.inner_text(TRANSLATION) == expected(first, beam=1)[0][0]
 
 
 def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, address):
@@ -251,7 +265,7 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     change(tab, lambda: tab.select_option(".translator select", label="English to German: captions of photographs"))
     change(tab, lambda: tab.fill(".translator textarea", "Two dogs & a cat? #1"))
-    change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
+    change(tab, lambda: tab.get_by_label("Beam size", exact=True).fill("2"))
     change(tab, lambda: tab.get_by_label("decoder.2.cross_attention, head 4 is on", exact=True).uncheck())
     tab.get_by_role("button", name="Copy link").click()
     wait_for_status(tab, "The link is on your clipboard.")
@@ -260,7 +274,7 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
     with opened(link) as (other, errors):
         wait_for_status(other, "1 head is off")
         assert other.input_value(".translator textarea") == "Two dogs & a cat? #1"
-        assert other.input_value(".translator input[max='8']") == "2"
+        assert "Beam size: 2" in other.inner_text(".settings")
         assert n_best(other) == n_best(tab)
         assert errors == []
 
@@ -274,6 +288,20 @@ def test_a_link_can_be_opened_in_the_page_that_is_open(live):
     assert tab.inner_text(TRANSLATION) == expected("Two cats.", beam=2)[0][0]
     tab.evaluate("location.hash = '#things-to-try'")
     assert tab.input_value(".translator textarea") == "Two cats."
+    change(tab, lambda: tab.fill(".translator textarea", "Two birds."))
+    tab.evaluate("new Promise(resume => { addEventListener('hashchange', resume, { once: true }); history.back() })")
+    assert tab.input_value(".translator textarea") == "Two birds."
+    assert errors == []
+
+
+def test_what_a_link_carries_is_checked(live):
+    tab, errors = live
+    link = "#s=Two+cats.&beam=2&off=decoder.0.cross_attention.99+foo.1+constructor.1&model="
+    change(tab, lambda: tab.evaluate(f"location.hash = '{link}{MODEL}'"))
+    assert tab.inner_text(TRANSLATION) == expected("Two cats.", beam=2)[0][0]
+    assert " off" not in tab.inner_text(STATUS)
+    change(tab, lambda: tab.evaluate(f"location.hash = '{link}nonsense'"))
+    assert "The link is for a model that this page doesn't have." in tab.inner_text(STATUS)
     assert errors == []
 
 
@@ -296,8 +324,25 @@ def test_an_unfinished_translation_is_not_copied_as_an_image(live):
 def test_the_translation_is_copied_as_an_image(live):
     tab, errors = live
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.evaluate("void (navigator.clipboard.write = async () => { throw new Error('Permission denied.') })")
+    tab.get_by_role("button", name="Copy as image").click()
+    wait_for_status(tab, "didn't allow copying")
+    assert tab.inner_text(STATUS).endswith(": Permission denied.")
+    tab.evaluate("void delete navigator.clipboard.write")
+    change(tab, lambda: tab.fill(".translator textarea", f"{'I like tea and cake and many other things, ' * 4}too."))
+    tab.evaluate(
+        """() => {
+            const { fillText } = CanvasRenderingContext2D.prototype;
+            window.room = [];
+            CanvasRenderingContext2D.prototype.fillText = function (text, x, y, room) {
+                window.room.push(room - this.measureText(text).width);
+                fillText.call(this, text, x, y, room);
+            };
+        }"""
+    )
     tab.get_by_role("button", name="Copy as image").click()
     wait_for_status(tab, "The image is on your clipboard.")
+    assert tab.evaluate("Math.min(...window.room)") >= 0, "a text is compressed"
     colours = tab.evaluate(
         """async () => {
             const [item] = await navigator.clipboard.read();

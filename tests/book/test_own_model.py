@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.barriers import BARRIERS
 from tests.book.conftest import MODEL, OTHER, SENTENCE
-from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
+from tests.book.test_live import STATUS, TRANSLATION, as_shown, change, expected, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import describe_model, javascript, model_files, quantized
@@ -39,7 +39,7 @@ def expected_ablated(sentence):
     translator = quantized(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([sentence], n_best=4)
-    return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
+    return as_shown(best)
 
 
 def check_translations(tab):

@@ -70,9 +70,10 @@ def test_the_tour_goes_from_part_to_part_with_the_keyboard(alone, written):
         assert has_focus(tab, "Next" if number < len(TARGETS) else "Finish")
         assert tab.locator(".tour + .tour-target").evaluate("(e, target) => e.matches(target)", target)
         assert tab.locator(".tour-target").count() == 1
+        text = tab.locator(".tour p").nth(1)
+        assert tab.locator(".tour").get_attribute("aria-describedby") == (text.get_attribute("id") or "missing")
         assert tab.locator(".tour-target :is(label, summary + *)").first.is_visible()
-        text = tab.locator(".tour p").nth(1).inner_text()
-        assert len(text) < 400 and text.count(".") >= 2
+        assert len(text.inner_text()) < 400 and text.inner_text().count(".") >= 2
         tab.keyboard.press("Enter")
     assert tab.locator(".tour, .tour-target").count() == 0
     assert has_focus(tab, "Take the tour")
@@ -101,7 +102,7 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     assert tab.inner_text(TRANSLATION) == best.text
     before = expected(SENTENCE, model=MODEL)[0][0]
     shown = "The translation stays the same" if best.text == before else f"Before: “{before}” Now: “{best.text}”"
-    assert shown in tab.locator(".tour").inner_text()
+    assert f"{shown} Go back and forward again to test another sentence." in tab.locator(".tour").inner_text()
 
     tab.evaluate("status => { document.querySelector(status).textContent = '' }", STATUS)
     if leave == "Escape":
@@ -113,6 +114,23 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     assert tab.inner_text(TRANSLATION) == before
     assert tab.locator(".translator .head.off").count() == 0
     assert has_focus(tab, "Next" if leave == "Next" else "Take the tour")
+    assert errors == []
+
+
+def test_the_heads_that_a_reader_switches_off_stay_off(alone, written):
+    tab, _, errors = alone()
+    open_page(tab, written)
+    boxes = tab.locator("[data-kind=cross_attention] input")
+    boxes.nth(0).uncheck()
+    wait_for_status(tab, "1 head is off")
+    go_to_step(tab, 4)
+    wait_for_status(tab, "2 heads are off")
+    tab.locator("[data-kind=cross_attention] input:checked").last.uncheck()
+    wait_for_status(tab, "3 heads are off")
+    tab.get_by_role("button", name="Close").click()
+    wait_for_status(tab, "2 heads are off")
+    off = boxes.evaluate_all("all => all.map((box, i) => [box, i]).filter(([box]) => !box.checked).map(([, i]) => i)")
+    assert len(off) == 2 and off[0] == 0
     assert errors == []
 
 

@@ -1,8 +1,12 @@
 """The small widgets of the chapters: each is drawn, works with the keyboard, fits on a phone, and has no barriers."""
 
+from unittest.mock import Mock
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from docutils.parsers.rst import DirectiveError
 
+from book._ext.widgets import WidgetDirective
 from tests.book.barriers import BARRIERS
 
 SMALL_WIDGETS = {
@@ -49,10 +53,60 @@ def test_a_widget_works_and_fits(opened, address, html, name):
         assert widget.evaluate("e => e.getBoundingClientRect().right <= 390 && e.scrollWidth <= e.clientWidth")
         tab.set_viewport_size(size)
 
-        assert barriers(tab, widget) == []
+        assert barriers(tab, widget) == [] and widget.locator("th:empty").count() == 0
         tab.evaluate("document.documentElement.dataset.theme = 'dark'")
         assert barriers(tab, widget, runOnly=["color-contrast"]) == []
+        tab.emulate_media(forced_colors="active")
+        colours = "bars => bars.map(bar => [getComputedStyle(bar).backgroundColor, bar.style.backgroundColor])"
+        bars = widget.locator("span[style*='background: #']").evaluate_all(colours)
+        assert all(shown == meant for shown, meant in bars), "Windows's high contrast hides the bars"
         assert errors == []
+
+
+MOUNT = """async names => {
+    for (const name of names) {
+        const el = document.body.appendChild(document.createElement("div"));
+        el.id = name;
+        (await import(`/_static/widgets/${name}.mjs`)).default.render({ el });
+    }
+}"""
+
+
+@pytest.fixture(scope="module")
+def light(opened, address, html):
+    """A page without widgets."""
+    with opened(f"{address}book/faq.html") as (tab, _):
+        yield tab
+
+
+def test_controls_end_where_there_is_nothing_more(light):
+    light.evaluate(MOUNT, ["merges", "positions"])
+    merges, positions = light.locator("#merges"), light.locator("#positions")
+    disabled = "buttons => buttons.map(button => button.getAttribute('aria-disabled') === 'true')"
+    assert merges.locator("button").evaluate_all(disabled) == [True, False, False, True]
+    merges.get_by_role("button", name="To the end").click()
+    assert merges.locator("button").evaluate_all(disabled) == [False, True, True, False]
+    positions.get_by_label("distance k").fill("-5")
+    assert "Blue: position 5. Orange: position 0, the first one." in positions.inner_text()
+    assert "−" in positions.inner_text()
+    assert [text for text in ("-", "−0.00", "360.0") if text in positions.inner_text()] == []
+
+
+def test_copies_of_the_widgets_do_not_share_names(light):
+    """In a notebook, each widget has its own copy of the modules; radio buttons of the same name exclude each other."""
+    names = light.evaluate(
+        """async () => {
+            const name = ({ radios }) => radios("", [["one"]], 0).querySelector("input").name;
+            return Promise.all([1, 1, 2].map(async copy => name(await import(`/_static/widgets/parts.mjs?${copy}`))));
+        }"""
+    )
+    assert len(set(names)) == 3
+
+
+def test_an_unknown_widget_is_an_error():
+    with pytest.raises(DirectiveError) as error:
+        WidgetDirective("widget", ["translater"], {}, [], 1, 0, "", Mock(), Mock()).run()
+    assert error.value.msg == "there is no widget 'translater' with content; there is: translator"
 
 
 def test_a_widget_that_loads_late_keeps_the_focus(browser, address, html):

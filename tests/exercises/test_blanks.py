@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from exercises.blanks import first_unsolved, read_all_blanks, read_blanks
-from exercises.notebooks import ROOT, check_key, notebook_text, read_notebook
+from exercises.notebooks import PLACEHOLDER, ROOT, check_key, is_open, notebook_text, read_notebook
 from tests.exercises.learner import copy_of_course, fill, run_checks
 from transformer.errors import UserError
 
@@ -63,6 +63,29 @@ def test_other_errors_and_outputs_are_told_too(course: Path) -> None:
     first, second, *_ = read_blanks(path)
     assert (first.mark, first.message) == ("✗", "NameError: name 'check' is not defined")
     assert (second.mark, second.message) == ("✗", "its check did not print the expected line")
+
+
+def test_an_answer_that_keeps_the_placeholder_as_a_comment_is_not_open(course: Path) -> None:
+    path = course / "exercises" / "04_masking.ipynb"
+    run_checks(path, {"padding_mask": "inverted", "causal_mask": "inverted"})
+    fill(path, {"padding_mask": f"    # {PLACEHOLDER}\n    return 1", "causal_mask": f"    x = 1\n    {PLACEHOLDER}"})
+    assert [blank.mark for blank in read_blanks(path)][:2] == ["✗", "·"]
+    assert is_open(PLACEHOLDER) and not is_open(f"return 1  # {PLACEHOLDER}")
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ('check("softmax", softmax)', "softmax"),
+        ("check('softmax', softmax);\n", "softmax"),
+        ("x = 1\ncheck('softmax',softmax)  # solved", "softmax"),
+        ('check("softmax", softmax)\n\n', "softmax"),
+        ('check("softmax", other)', None),
+        ('check("softmax", softmax) + 1', None),
+    ],
+)
+def test_checks_are_recognised_however_they_are_written(source: str, key: str | None) -> None:
+    assert check_key({"cell_type": "code", "source": source}) == key
 
 
 def test_the_first_unsolved_blank_is_in_the_first_notebook_that_is_not_complete(course: Path) -> None:

@@ -148,6 +148,8 @@ def test_references_are_the_package() -> None:
     weights = package_attention(query, key, key, mask)[1]
     torch.testing.assert_close(masking.masked_softmax.reference(scores, mask), weights)
     torch.testing.assert_close(attention.softmax.reference(scores), package_attention(query, key, key)[1])
+    of_blank = attention.scaled_dot_product_attention.reference(query, key, key)
+    torch.testing.assert_close(of_blank, package_attention(query, key, key))
 
 
 def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
@@ -469,8 +471,31 @@ def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
     ],
 )  # fmt: skip
 def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> None:
-    assert message(name, answer) == (
-        f"✗ {name}: a ready-made function\nYour code calls PyTorch's {part}. In this exercise you write it yourself."
+    advice = "That is autograd: `backward`" if name == "gradient" else "In this exercise you write it yourself."
+    assert message(name, answer).startswith(
+        f"✗ {name}: a ready-made function\nYour code calls PyTorch's {part}. {advice}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        (lambda x, rate, _, training: nn.functional.dropout(x, rate, training), "dropout"),
+        (lambda x, rate, _, training: nn.Dropout(rate).train(training)(x), "dropout"),
+        (lambda x, rate, _, training: x * torch.bernoulli(1 - rate + 0 * x) / (1 - rate) if training else x,
+         "bernoulli"),
+    ],
+)  # fmt: skip
+def test_dropout_takes_no_other_random_numbers(answer: Any, part: str) -> None:
+    said = message("dropout", answer)
+    assert said.startswith(f"✗ dropout: a ready-made function\nYour code calls PyTorch's {part}. It draws random ")
+
+
+@pytest.mark.parametrize("answer", [package_attention, lambda q, k, v: package_attention(q, k, v)])
+def test_the_packages_attention_is_no_answer_to_the_blank_about_attention(answer: Any) -> None:
+    said = message("scaled_dot_product_attention", answer)
+    assert said.startswith(
+        "✗ scaled_dot_product_attention: a ready-made function\nYour code calls the package's `attention`. "
     )
 
 
@@ -704,7 +729,7 @@ def loss_by_cross_entropy(logits: Tensor, expected: Tensor, pad_id: int) -> Tens
 
 def gradient_at_once(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
     states, expected = (torch.cat(column) for column in zip(*parts, strict=True))
-    weight = weight.requires_grad_()
+    weight = weight.detach().requires_grad_()
     loss = nn.functional.cross_entropy(states @ weight.T, expected, ignore_index=pad_id)
     return torch.autograd.grad(loss, weight)[0]
 
@@ -742,6 +767,11 @@ def running_average(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     return total
 
 
+@torch.no_grad()
+def average_without_gradients(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: sum(weights[name] for weights in checkpoints) / len(checkpoints) for name in checkpoints[0]}
+
+
 def frequencies_by_exponential(d_model: int) -> Tensor:
     return torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
 
@@ -757,6 +787,11 @@ def shift_by_matrix(encoding: Tensor, k: int) -> Tensor:
     steps = k * frequencies_by_exponential(encoding.size(1))
     turns = [torch.stack([torch.stack([b.cos(), b.sin()]), torch.stack([-b.sin(), b.cos()])]) for b in steps]
     return encoding @ torch.block_diag(*turns).T
+
+
+def shift_by_angle(encoding: Tensor, k: int) -> Tensor:
+    angle = torch.atan2(encoding[:, ::2], encoding[:, 1::2]) + k * frequencies_by_exponential(encoding.size(1))
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
 def rotate_by_complex_numbers(x: Tensor) -> Tensor:
@@ -1250,6 +1285,13 @@ def differences_by_sets(signature: str, other: str) -> dict[str, list[str | None
     return found
 
 
+def curves_named_in_the_legend(axes: Any, train: list[float], validation: list[float]) -> None:
+    best = axes.axvline(1 + validation.index(min(validation)), color="gray")
+    curves = [axes.plot(range(1, 1 + len(losses)), losses)[0] for losses in (train, validation)]
+    axes.set(xlabel="Epoch", ylabel="Loss")
+    axes.legend([*curves[::-1], best], ["Validation", "Training", "lowest validation loss"])
+
+
 OTHERS = [
     ("training_flop", flop_matrix_by_matrix),
     ("run_costs", costs_by_joules),
@@ -1305,9 +1347,11 @@ OTHERS = [
     ("clip_by_norm", clip_by_torch),
     ("adam_step", adam_on_copies),
     ("average_checkpoints", running_average),
+    ("average_checkpoints", average_without_gradients),
     ("frequencies", frequencies_by_exponential),
     ("sinusoidal_encoding", encoding_by_assignment),
     ("shift", shift_by_matrix),
+    ("shift", shift_by_angle),
     ("rotate", rotate_by_complex_numbers),
     ("embed", embed_by_layer),
     ("cross_entropy", cross_entropy_by_torch),
@@ -1369,6 +1413,7 @@ OTHERS = [
     ("translation_loss", loss_of_rows),
     ("train_model", training_by_a_schedule),
     ("translate", greedy_one_by_one),
+    ("plot_losses", curves_named_in_the_legend),
 ]
 
 
@@ -1450,6 +1495,8 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
         ("attention_scores", lambda q, k: scores(q, k).double(), "has the dtype float64, and should have float32"),
         ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, and should be a Tensor"),
         ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is a ndarray, and should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k).to("meta"), "another device\nYour result is on the device meta"),
+        ("attention_scores", lambda q, k: scores(q, k).to_sparse(), "the result is sparse\nReturn an ordinary tensor"),
         ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "contains NaN"),
         ("attention_scores", lambda q, k: q @ k, "it stopped with RuntimeError: mat1 and mat2 shapes cannot be"),
         ("attention_scores", lambda q, k: q @ k, "query: (2, 4)"),
@@ -1475,6 +1522,157 @@ def test_a_named_mistake_is_recognised_beside_a_wrong_shape_or_dtype() -> None:
     said = message("padding_mask", lambda ids, pad_id: (ids == pad_id)[:, None, None].long()).splitlines()
     assert said[0] == "✗ padding_mask: inverted"
     assert said[2] == "Also, the result has the dtype int64, and should have bool."
+
+
+def ids_first(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    probabilities, ids = (logits.exp() / logits.exp().sum()).topk(n)
+    return ids, probabilities
+
+
+def shifted_by_absolute_values(scores: Tensor) -> Tensor:
+    e = (scores - scores.abs().amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def masked_after_the_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.softmax(-1).masked_fill(~mask, 0)
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def encoding_by_dimension(length: int, d_model: int) -> Tensor:
+    i = torch.arange(d_model)
+    angle = torch.arange(length)[:, None] / 10000 ** (2 * i / d_model)
+    return torch.where(i % 2 == 0, angle.sin(), angle.cos())
+
+
+def cross_masked_by_query(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, w_output, b_output, n_heads = layer
+    query, key, value = (
+        split_by_chunks(three_products(t, weight, bias)[i], n_heads) for i, t in enumerate((x, memory, memory))
+    )
+    heads = package_attention(query, key, value, real[:, None, :, None])[0]
+    return join_by_concatenation(heads) @ w_output.mT + b_output
+
+
+def step_counted_from_0(step: int, d_model: int, warmup_steps: int) -> float:
+    step -= 1
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+def loss_of_shifted_labels(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return nn.functional.cross_entropy(logits[:, :-1].mT, expected[:, 1:], ignore_index=pad_id)
+
+
+def gradient_of_means(share: Any, reset: bool = False) -> Any:
+    def answer(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor | None:
+        weight = weight.detach().requires_grad_()
+        for states, expected in parts:
+            weight.grad = None if reset else weight.grad
+            loss = nn.functional.cross_entropy(states @ weight.T, expected, ignore_index=pad_id)
+            (loss / share(parts, pad_id)).backward()
+        return weight.grad
+
+    return answer
+
+
+def greedy_by_value(model: Any, bos: int, eos: int, limit: int) -> list[int]:
+    tokens = [bos]
+    while len(tokens) <= limit and (token := int(model(tokens).max())) != eos:
+        tokens.append(token)
+    return tokens[1:]
+
+
+def ranked_by_probability(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
+    def score(hypothesis: tuple[float, list[int]]) -> float:
+        return math.exp(hypothesis[0]) / penalty_by_exponential(len(hypothesis[1]) - 1, length_penalty)
+
+    return [tokens[1:-1] for _, tokens in sorted(hypotheses, key=score)[::-1][:n]]
+
+
+def beam_of_few_candidates(
+    model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int
+) -> list[int]:
+    active, finished = [(0.0, [bos])], []
+    for _ in range(steps):
+        every = [(s + v, [*t, i]) for s, t in active for i, v in enumerate(model(t).tolist())]
+        best = sorted(every, reverse=True)[:beam_size]
+        finished += [h for h in best if h[1][-1] == eos]
+        active = [h for h in best if h[1][-1] != eos]
+    return ranked_by_tuples(finished, length_penalty, 1)[0]
+
+
+def stacks_without_chain(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
+    memory = [layer(source) for layer in encoder][-1]
+    return [layer(target, memory) for layer in decoder][-1]
+
+
+def pairs_split_at_spaces(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[tuple[str, str]]:
+    kept: list[tuple[str, str]] = []
+    for pair in pairs:
+        first, second = (side.split(" ") for side in pair)
+        short, long = sorted([len(first), len(second)])
+        if short > 0 and long <= min(max_words, max_ratio * short) and first != second and pair not in kept:
+            kept.append(pair)
+    return kept
+
+
+def batches_cleared(lengths: list[int], budget: int) -> list[list[int]]:
+    batches, batch = [], []  # type: ignore[var-annotated]
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and (len(batch) + 1) * lengths[i] > budget:
+            batches.append(batch)
+            batch.clear()
+        batch.append(i)
+    return [*batches, batch]
+
+
+def count_in_one_product(d: int, f: int, n: int, v: int) -> int:
+    return n * (12 * d * (d + 1) + 4 * d * f + 2 * (f + d) + 10 * d + v * d)
+
+
+def count_2n_layers(d: int, f: int, n: int, v: int) -> int:
+    return 2 * n * (4 * d * (d + 1) + 2 * d * f + f + d + 4 * d) + v * d
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("build_vocabulary", lambda sentences, _: vocabulary_by_removal(sentences, 99), "all words, whatever the size"),
+        ("most_probable", ids_first, "the two results swapped"),
+        ("softmax", shifted_by_absolute_values, "the largest absolute value"),
+        ("masked_softmax", masked_after_the_softmax, "divided by a sum that can be 0"),
+        ("sinusoidal_encoding", encoding_by_dimension, "an exponent for each dimension"),
+        ("query_key_value", lambda x, w, b: [*(x @ w.mT + b).reshape(3, *x.shape)], "cut in reading order"),
+        ("cross_attention", cross_masked_by_query, "the mask varies along the queries"),
+        ("dropout", lambda x, rate, draw, training: x if training else x * (draw >= rate) / (1 - rate),
+         "training and inference swapped"),
+        ("stacks", stacks_without_chain, "only the last layer of each stack"),
+        ("count_parameters", count_in_one_product, "the embedding matrix counted once per layer"),
+        ("count_parameters", count_2n_layers, "decoder layers like encoder layers"),
+        ("memory", lambda parameters: (12 * parameters, 2 * parameters), "three numbers per parameter instead of four"),
+        ("clean_pairs", pairs_split_at_spaces, "an empty side counted as one word"),
+        ("batches_by_tokens", batches_cleared, "one list for all batches"),
+        ("mean_loss", lambda x, y, p: (x * (y != p)).sum() / ((y != p).sum() + 1), "divided by one more"),
+        ("learning_rate", step_counted_from_0, "one step behind"),
+        ("batch_loss", loss_of_shifted_labels, "labels shifted again"),
+        ("accumulated_gradient", gradient_of_means(lambda parts, _: len(parts)), "the mean of the parts' means"),
+        ("accumulated_gradient", gradient_of_means(lambda *_: 1), "the sum of the parts' means"),
+        ("accumulated_gradient", gradient_of_means(lambda parts, pad_id: sum((y != pad_id).sum() for _, y in parts)),
+         "divided twice"),
+        ("accumulated_gradient", gradient_of_means(lambda *_: 1, reset=True),
+         "only the last part, divided by its own count"),
+        ("greedy_search", greedy_by_value, "the largest log-probability itself"),
+        ("n_best", ranked_by_probability, "the probability divided"),
+        ("beam_search", beam_of_few_candidates, "too few candidates, until none is left"),
+    ],
+)  # fmt: skip
+def test_what_learners_write_is_called_by_the_name_of_its_mistake(name: str, answer: Any, title: str) -> None:
+    assert message(name, answer).splitlines()[0] == f"✗ {name}: {title}"
+
+
+def test_a_fake_model_says_what_it_misses_in_the_prompt() -> None:
+    with pytest.raises(ValueError, match="no token ':'; a colon is a token of its own"):
+        transformer_family._counts_tokens(["a", "cat:"])
 
 
 def test_an_error_names_the_line_of_the_answer() -> None:
@@ -1514,6 +1712,7 @@ def test_what_a_value_says_of_itself_does_not_count() -> None:
     assert to_builtin((Pairs(a=Words()), Number(1))) == ({"a": []}, 1)
     assert type(to_builtin(nn.Parameter(torch.ones(1)))) is Tensor
     assert to_builtin(torch.ones(2).numpy()[0]) == 1.0
+    assert to_builtin([np.bool_(True)])[0] is True
 
 
 def test_a_check_that_cannot_tell_wrong_from_right_passes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1701,7 +1900,12 @@ def test_lists_are_copied_for_each_call() -> None:
 def test_a_function_among_the_inputs_is_told_by_what_it_does() -> None:
     text = layers.post_norm.judge(lambda x, sublayer, norm: norm(x - sublayer(x)))
     assert text is not None
-    assert "  sublayer = a function: each vector turned round, and doubled\n" in text
+    assert "  sublayer = a function: each vector reversed, and doubled\n" in text
+
+
+def test_half_precision_is_told_from_the_default() -> None:
+    x = torch.tensor([[1.0, 2.5]])
+    assert format_inputs({"x": x, "y": x.half()}) == ["  x = [[1, 2.5]]", "  y = [[1, 2.5]] (float16)"]
 
 
 def test_of_long_lists_of_tensors_only_the_shapes_are_shown() -> None:
@@ -1709,8 +1913,8 @@ def test_of_long_lists_of_tensors_only_the_shapes_are_shown() -> None:
     assert max(map(len, said.splitlines())) < 250
     batches = [(torch.zeros(5, 2), torch.zeros(5))] * 4
     (line,) = format_inputs({"batches": batches})
-    pair = "tuple: float32 numbers of shape (5, 2); float32 numbers of shape (5,)"
-    assert line == f"  batches = list: {pair}; {pair}; {pair}; … (4 in all)"
+    pair = "(float32 numbers of shape (5, 2), float32 numbers of shape (5,))"
+    assert line == f"  batches = [{pair}, {pair}, {pair}, … (4 in all)]"
     assert format_inputs({"parts": [torch.ones(2)]}) == ["  parts = [tensor([1, 1])]"]
 
 

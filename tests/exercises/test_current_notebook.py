@@ -13,7 +13,7 @@ from exercises.current_notebook import grade_this_notebook
 from exercises.grade import grade_all
 from exercises.notebooks import ROOT, answer_key, course_notebooks, notebook_text, read_notebook
 
-OUTSIDE = "error: cannot find the file of this notebook: save it, and grade it in a terminal\n"
+TERMINAL = "grade it in a terminal: python -m exercises grade FILE\n"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_in_colab_what_is_on_the_screen_counts(
     grade_this_notebook()
     printed = capsys.readouterr().out
     assert requests == ["get_ipynb"]
-    assert printed.startswith("04 masking\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
+    assert printed.startswith("04 masking · this notebook\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
     assert printed.endswith("  1 of 5\n")
 
 
@@ -62,6 +62,14 @@ def test_colab_may_hand_over_nothing(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr().out == "error: Colab did not send the notebook: run this cell again\n"
 
 
+def test_what_is_wrong_with_the_notebook_is_told_without_a_temporary_path(
+    filled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_colab(monkeypatch, {"ipynb": json.loads(filled.replace("# answer: causal_mask", "# mine"))})
+    grade_this_notebook()
+    assert capsys.readouterr().out.startswith("error: this notebook: no cell begins with `# answer: causal_mask`; ")
+
+
 def test_in_jupyter_the_saved_file_counts(
     filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,7 +77,8 @@ def test_in_jupyter_the_saved_file_counts(
     file.write_text(filled, "utf-8")
     monkeypatch.setenv("JPY_SESSION_NAME", str(file))
     grade_this_notebook()
-    assert capsys.readouterr().out.endswith("  1 of 5\n")
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"04 masking · {file}\n") and printed.endswith("  1 of 5\n")
 
 
 def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +86,11 @@ def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: p
     grade_this_notebook()
     monkeypatch.setenv("JPY_SESSION_NAME", "/nowhere/at-all.ipynb")
     grade_this_notebook()
-    assert capsys.readouterr().out == 2 * OUTSIDE
+    assert capsys.readouterr().out.splitlines(keepends=True) == [
+        f"error: cannot tell which file this notebook is: {TERMINAL}",
+        "error: cannot find /nowhere/at-all.ipynb: if you have renamed the notebook, restart its kernel; or "
+        f"{TERMINAL}",
+    ]
 
 
 def test_an_installed_course_grades_without_solutions(tmp_path: Path, filled: str) -> None:

@@ -60,7 +60,7 @@ def test_each_keeps_its_place_and_a_faulty_one_costs_the_others_nothing(path: Pa
     other.parent.mkdir()
     shutil.copy(path, other)
     faulty = path.with_name("faulty.ipynb")
-    faulty.write_text('{"cells": [{"cell_type": "code", "source": "", "outputs": [3]}]}')
+    faulty.write_text('{"cells": [{"cell_type": "code", "source": "", "metadata": 3}]}')
     grades = [Grade(file, "04_masking", MESSAGES) for file in (faulty, path, other)]
     grades += [Grade(Path("/nowhere.ipynb"), "", {}, "there is no notebook /nowhere.ipynb")]
     (failure,) = write_feedback(grades, tmp_path / "feedback")
@@ -87,6 +87,12 @@ def test_notebooks_without_ids_and_odd_characters_are_no_obstacle(path: Path, tm
     notebook["cells"][-1]["outputs"] = [output]
     path.write_bytes(notebook_text({**notebook, "nbformat_minor": 4}).encode("utf-8", "surrogatepass"))
     path.write_text(path.read_bytes().decode("utf-8", "surrogatepass").replace("\ud83d", "\\ud83d"), "utf-8")
+    assert write_feedback([Grade(path, "04_masking", MESSAGES)], tmp_path / "feedback") == []
+    nbformat.validate(nbformat.read(tmp_path / "feedback" / "masking.ipynb", as_version=4))
+
+
+def test_a_notebook_without_metadata_gets_feedback(path: Path, tmp_path: Path) -> None:
+    path.write_text(notebook_text({"cells": read_notebook(path)["cells"]}), "utf-8")
     assert write_feedback([Grade(path, "04_masking", MESSAGES)], tmp_path / "feedback") == []
     nbformat.validate(nbformat.read(tmp_path / "feedback" / "masking.ipynb", as_version=4))
 

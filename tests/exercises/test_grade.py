@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -179,12 +181,12 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
     ]
     text = books[1].read_text("utf-8").replace("    def check(", "def check(").replace("    del multi", "del multi")
     books[1].write_text(text, "utf-8")
-    return {grade.path.stem: grade for grade in grade_all([str(book) for book in books], seconds=5)}
+    return {grade.path.stem: grade for grade in grade_all([str(book) for book in books], seconds=3)}
 
 
 def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
     messages = grades["mixed"].messages
-    assert messages["padding_mask"] == "it did not finish within 5 s: is there an endless loop?"
+    assert messages["padding_mask"] == "it did not finish within 3 s: is there an endless loop?"
     assert str(messages["causal_mask"]).startswith(
         "off by one: a position can't attend to itself\nThe diagonal is False"
     )
@@ -197,7 +199,7 @@ def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
 def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
     lines = str(grades["mixed"]).splitlines()
     assert lines[0].startswith("04 masking · ")
-    assert lines[1] == "  ✗ padding_mask: it did not finish within 5 s: is there an endless loop?"
+    assert lines[1] == "  ✗ padding_mask: it did not finish within 3 s: is there an endless loop?"
     assert lines[2] == "  ✗ causal_mask: off by one: a position can't attend to itself"
     assert lines[3].startswith("      The diagonal is False")
     assert lines[-2:] == ["  ✓ shift_target", "  2 of 5"]
@@ -218,7 +220,7 @@ def test_what_goes_wrong_in_a_cell_is_told(grades: dict[str, Grade]) -> None:
 def test_a_loop_that_ignores_every_interrupt_ends_the_notebook(grades: dict[str, Grade]) -> None:
     messages = grades["ignores"].messages
     assert messages["padding_mask"] is None
-    assert messages["causal_mask"] == "it did not finish within 5 s: is there an endless loop?"
+    assert messages["causal_mask"] == "it did not finish within 3 s: is there an endless loop?"
     assert messages["target_mask"] == "not graded, because an earlier answer stopped the notebook"
 
 
@@ -234,7 +236,7 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
     assert first == {
         "attention_scores": "its cell was not run, because it uses exercises",
         "softmax": "the result is a Yes, and should be a Tensor",
-        "scaled_dot_product_attention": "its cell was not run, because it uses reference",
+        "scaled_dot_product_attention": "its cell was not run, because it uses exercises",
         "split_heads": "the result is a Sly, and should be a Tensor",
         "join_heads": "positions and heads mixed up",
         "multi_head_attention": "the check can no longer tell right answers from wrong ones",
@@ -269,6 +271,31 @@ def test_no_solution_is_refused_and_what_is_refused_can_be_hidden_in_no_magic() 
         )
     assert forbidden_name("%%time\nfrom exercises.checks import masking") == "exercises"
     assert forbidden_name("def length(self):\n    return (") is None, "a syntax error is told when it runs"
+    assert forbidden_name("%%time\nfiles = !ls\nopen('x')") == "open"
+    assert forbidden_name("files = !ls") is None
+    assert forbidden_name("self.reference = reference") is None, "an ordinary name"
+
+
+def test_no_message_has_control_characters() -> None:
+    record = {"key": "softmax", "kind": "check", "outcome": "failed", "error": "WrongAnswerError"}
+    answer = {"key": "softmax", "kind": "answer", "outcome": "passed"}
+    message = grading._message("softmax", [answer, {**record, "message": "red\x1b[31m\n\tand \x00 ✗"}], 10)
+    assert message == "red�[31m\n\tand � ✗"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(number: int, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "exercises", "grade", "04"], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    while not list(tmp_path.glob("grading-*/log")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert children and not any(child.is_running() for child in children)
+    assert not list(tmp_path.glob("grading-*"))
 
 
 def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:

@@ -12,6 +12,7 @@ from exercises import grade as grading
 from exercises.grade import Grade
 from exercises.gradebook import as_csv, as_json, as_junit
 from exercises.notebooks import find_notebooks
+from transformer.errors import UserError
 
 GRADES = [
     Grade(Path("a/ann.ipynb"), "04_masking", {"padding_mask": None, "causal_mask": "inverted\nTrue means <may>."}),
@@ -67,11 +68,23 @@ def test_junit_has_a_case_for_each_exercise() -> None:
     assert error.get("message") == "a/cleo.ipynb is not a notebook"
 
 
-def test_a_folder_means_all_notebooks_in_it(tmp_path: Path) -> None:
-    for name in ("b/two.ipynb", "one.ipynb", "b/.ipynb_checkpoints/two-checkpoint.ipynb", "notes.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    assert find_notebooks([str(tmp_path)]) == [tmp_path / "b" / "two.ipynb", tmp_path / "one.ipynb"]
+def test_junit_is_valid_whatever_a_file_is_called() -> None:
+    (suite,) = ElementTree.fromstring(as_junit([Grade(Path("a\x1b[31m\uffff.ipynb"), "", {}, "not a notebook")]))
+    assert suite.get("name") == "a�[31m�.ipynb"
+
+
+def test_a_folder_means_all_notebooks_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ".home" / "class"
+    hidden = ("b/.ipynb_checkpoints/two-checkpoint.ipynb", "__MACOSX/._one.ipynb")
+    for name in ("b/two.ipynb", "one.ipynb", "notes.txt", *hidden):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    found = [folder / "b" / "two.ipynb", folder / "one.ipynb"]
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert find_notebooks([str(folder)]) == find_notebooks(["~/class"]) == found
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match="there is no exercise ''"):
+        find_notebooks([""])
 
 
 @pytest.mark.parametrize("option", ["--csv", "--json", "--junit"])
@@ -80,7 +93,7 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
 ) -> None:
     monkeypatch.setattr(grading, "grade_all", lambda *_: pytest.fail("it was graded"))
     assert command.main(["grade", "all", option, str(tmp_path / "no" / "grades")]) == 2
-    assert "its folder does not exist" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -105,10 +118,12 @@ def test_a_class_is_graded_to_its_end(
 def test_grades_are_printed_even_if_they_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    grades = [Grade(Path("a.ipynb"), "02_attention", {"softmax": None})]
-    monkeypatch.setattr(grading, "grade_all", lambda *_: grades)
-    (tmp_path / "full.csv").symlink_to("/dev/full")
-    assert command.main(["grade", "02", "--csv", str(tmp_path / "full.csv"), "--json", str(tmp_path / "x.json")]) == 2
+    def grade_all(*_: object) -> list[Grade]:
+        (tmp_path / "x.csv").mkdir()  # in the meantime
+        return [Grade(Path("a.ipynb"), "02_attention", {"softmax": None})]
+
+    monkeypatch.setattr(grading, "grade_all", grade_all)
+    assert command.main(["grade", "02", "--csv", str(tmp_path / "x.csv"), "--json", str(tmp_path / "x.json")]) == 2
     printed = capsys.readouterr()
-    assert "1 of 1" in printed.out and "No space left on device" in printed.err
+    assert "1 of 1" in printed.out and "Is a directory" in printed.err
     assert (tmp_path / "x.json").exists()

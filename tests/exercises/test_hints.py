@@ -91,11 +91,17 @@ def test_lines_are_remembered_in_the_users_data_folder(
     assert (tmp_path / "transformer-course" / "hints.json").is_file()
 
 
-def test_a_file_that_is_a_pipe_or_nested_deeply_does_not_stop_the_hint(course: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_nested_deeply_does_not_stop_the_hint(course: Path, tmp_path: Path) -> None:
     file, found = tmp_path / "hints.json", find_blank("4", "2", course)
     file.write_text("[" * 200_000)
     assert len(reveal(*found, file)) == 3
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.raises(OSError, match="it is not a file"):
-        reveal(*found, file)
+
+
+def test_if_nothing_can_be_remembered_the_whole_hint_is_shown(course: Path, tmp_path: Path) -> None:
+    path, blank = find_blank("4", "2", course)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    for place, reason in (("pipe", "it is not a file"), ("file/hints.json", "File exists")):
+        lines = reveal(path, blank, tmp_path / place)
+        assert lines[1:-2] == [f"  {line}" for line in blank.hint]
+        assert lines[-1] == f"(cannot remember what was shown: {reason})"

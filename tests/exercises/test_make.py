@@ -97,6 +97,9 @@ def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout
     change(exercise, PLACEHOLDER.replace('"', '\\"'), "return (ids != pad_id)[:, None, None]")
     filled = exercise.read_bytes()
     assert filled_answers(exercise) == ["padding_mask"]
+    change(exercise, "return (ids", f"# {PLACEHOLDER}".replace('"', '\\"') + '\\n",\n    "    return (ids')
+    assert filled_answers(exercise) == ["padding_mask"], "as a comment, the line may stay"
+    filled = exercise.read_bytes()
     with pytest.raises(UserError, match="contains answers \\(padding_mask\\), which would be overwritten"):
         make(checkout)
     assert exercise.read_bytes() == filled

@@ -13,7 +13,6 @@ EQUIVALENT_SECONDS = 30
 
 LAST_OF_TWO = "the tensor has two axes, so that 1 and -1 mean the same one"
 LAST_OF_ONE = "the axis has length one, so that 0 and -1 mean the same entry"
-AT_THE_BORDER = "no random number is exactly at the border, neither here nor in training"
 FIRST_EPOCH = "the first epoch is better than infinity, and replaces what was there before"
 STYLE = "colors and styles are up to the learner"
 ANY_SEQUENCE = "what is read from it in order is the same, and it is not returned"
@@ -78,10 +77,14 @@ EQUIVALENT = {
     ): "what it begins with is multiplied by the first correction, which is zero",
     ("update_softmax", "new_maximum = torch.maximum(maximum, scores.amax(dim=1))"): LAST_OF_TWO,
     ("update_softmax", "return (new_maximum, total * correction + exponentials.sum(dim=1))"): LAST_OF_TWO,
-    ("mask_tokens", "chosen = (choice <= 0.15) & (ids > mask_id)"): AT_THE_BORDER,
-    ("mask_tokens", "masked = torch.where(chosen & (kind <= 0.8), mask_id, ids)"): AT_THE_BORDER,
-    ("mask_tokens", "masked = torch.where(chosen & (kind > 0.8) & (kind < 0.9), other, masked)"): AT_THE_BORDER,
-    ("mask_tokens", "masked = torch.where(chosen & (kind >= 0.8) & (kind <= 0.9), other, masked)"): AT_THE_BORDER,
+    (
+        "mask_tokens",
+        "masked = torch.where(chosen & (kind <= 0.8), mask_id, ids)",
+    ): "where the number is exactly 0.8, the next line puts the random token",
+    (
+        "mask_tokens",
+        "masked = torch.where(chosen & (kind >= 0.8) & (kind <= 0.9), other, masked)",
+    ): "no number is 0.9: as a float32 it is below 0.9 in a loop, and not below it in a tensor",
     ("validation_loss", "total, count = (0, 0.0)"): "a sum has the same value as an int and as a float",
     ("fit", "best, best_epoch, best_weights = (math.inf, -1, None)"): FIRST_EPOCH,
     ("fit", "best, best_epoch, best_weights = (math.inf, 1, None)"): FIRST_EPOCH,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exercises.blanks import read_blanks
-from exercises.notebooks import ROOT, Notebook, answer_key, notebook_text, read_notebook
+from exercises.notebooks import PLACEHOLDER, ROOT, Notebook, answer_key, notebook_text, read_notebook
 from exercises.progress import status
 from exercises.update import update
 from tests.exercises.learner import copy_of_course, fill, run_checks
@@ -81,6 +81,53 @@ def test_an_answer_without_its_blank_is_kept_as_text(filled: Path) -> None:
     assert update(filled).endswith("; appended 1 answer to exercises that no longer exist")
     last = read_notebook(filled)["cells"][-1]
     assert last["cell_type"] == "markdown" and "return 42" in last["source"]
+    filled.with_name(f"{filled.name}.bak").unlink()
+    assert update(filled).endswith("copied 1 answer and 3 cells of your own")
+    assert read_notebook(filled)["cells"][-1] == last
+
+
+def test_an_answer_below_the_placeholder_as_a_comment_is_copied(filled: Path) -> None:
+    answer = f"def causal_mask(length):\n    # {PLACEHOLDER}\n    return 'mine'"
+    fill(filled, {"causal_mask": answer, "target_mask": f"def target_mask(ids):\n    mask = 1\n    {PLACEHOLDER}"})
+    assert update(filled).endswith("; not copied, but kept in 04_masking.ipynb.bak: 1 unfinished answer")
+    assert answers(filled)["causal_mask"].endswith(answer)
+    assert "mask = 1" not in answers(filled)["target_mask"]
+
+
+def test_a_blank_whose_description_has_changed_is_not_unfinished(filled: Path) -> None:
+    notebook = read_notebook(filled)
+    for cell in notebook["cells"]:
+        if answer_key(cell) == "target_mask":
+            cell["source"] = cell["source"].replace('    """', '    """Old.', 1)
+    filled.write_text(notebook_text(notebook), "utf-8")
+    assert update(filled).endswith("copied 1 answer and 2 cells of your own")
+
+
+def test_an_answer_cell_that_occurs_twice_is_refused(filled: Path) -> None:
+    notebook = read_notebook(filled)
+    notebook["cells"] += [cell for cell in notebook["cells"] if answer_key(cell) == "causal_mask"]
+    filled.write_text(notebook_text(notebook), "utf-8")
+    with pytest.raises(UserError, match="more than one cell begins with `# answer: causal_mask`"):
+        update(filled)
+
+
+def test_cells_of_colab_are_copied_and_those_without_an_id_are_counted(filled: Path) -> None:
+    notebook = read_notebook(filled)
+    for cell in notebook["cells"]:
+        cell["metadata"]["id"] = cell.pop("id")
+    notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": "nameless"})
+    filled.write_text(notebook_text({**notebook, "nbformat_minor": 0}), "utf-8")
+    summary = update(filled)
+    assert "copied 1 answer and 2 cells of your own" in summary
+    assert summary.endswith("; not copied, but kept in 04_masking.ipynb.bak: 1 cell without an id")
+    cells = {cell["id"]: cell["source"] for cell in read_notebook(filled)["cells"]}
+    assert cells["0f3a9c1d"] == "my own try"
+
+
+def test_lines_may_end_as_on_windows(filled: Path) -> None:
+    filled.write_text(filled.read_text("utf-8").replace("\\n", "\\r\\n"), "utf-8")
+    assert update(filled).endswith("copied 1 answer and 2 cells of your own")
+    assert answers(filled)["causal_mask"] == ANSWER
 
 
 def test_nothing_is_overwritten(filled: Path) -> None:

@@ -91,6 +91,11 @@ def not_shifted(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return F.cross_entropy(model(source, target).mT, target, ignore_index=PAD)
 
 
+def with_padding(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    source, target = batch
+    return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:])
+
+
 def judged(max_epochs: int, count: int | None = None, **faults: Any) -> str:
     """The first line of the message for a training with these faults on so many pairs."""
     torch.manual_seed(0)
@@ -121,9 +126,16 @@ def test_a_faulty_training_is_recognised() -> None:
     said = judged(8, count=300, loss_of=not_shifted)
     assert said.startswith("the training loss falls to 0.") and "worse than guessing (6.40)" in said
     assert judged(2, count=100, rate=1e-7).startswith("the training loss goes from ")
+    assert judged(4, count=300, rate=0.5).startswith("the training loss goes from ")
     assert judged(2, count=100, rate=1e30) == "the losses are no longer numbers"
+    assert judged(4, count=300, loss_of=with_padding) == "after eos the model predicts padding"
     assert judged(4).startswith("BLEU ")
     assert judged(4, build=LargeEmbeddings).startswith("BLEU ")
+
+
+def test_a_loss_that_hardly_falls_may_need_more_epochs() -> None:
+    for train in ([5.7, 4.4], [18.0, 12.3]):
+        assert "train for too few epochs?" in str(checks._judge_curves(train, [4.7, 4.2], guessing=6.4))
 
 
 @pytest.mark.slow

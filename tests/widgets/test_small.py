@@ -46,7 +46,9 @@ def positions() -> list[Case]:
         cases.append(("sinusoidalEncoding", [position, width], encoding.tolist()))
     angle = angles(104, 8)
     tips = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).tolist()
-    cases += [("rotations", [tips[p], tips[p + 3]], torch.rad2deg(angle[3]).tolist()) for p in (0, 7, 100)]
+    three = torch.rad2deg(angle[3])
+    cases += [("rotations", [tips[p], tips[p + 3]], three.tolist()) for p in (0, 7, 100)]
+    cases += [("rotations", [tips[10], tips[7]], (-three).tolist())]
     return cases
 
 
