@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.book.conftest import KNOWN
-from tests.book.test_live import MODEL, SENTENCE
+from tests.book.test_live import MODEL, SENTENCE, as_shown
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import quantized
 from transformer.models import load_model
@@ -49,7 +49,7 @@ def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address:
     ((complete,),) = translator.beam_search([SENTENCE])
     with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
         ((ablated,),) = translator.beam_search([SENTENCE])
-    expected = [[best.text, f"{best.hypothesis.score:.3f}"] for best in (complete, ablated)]
+    expected = [list(one) for one in as_shown((complete, ablated))]
     assert results["translations"] == expected and expected[0] != expected[1]
     assert [line for line in results["errors"] if not any(known in line for known in KNOWN)] == []
     assert set(results["hosts"]) <= {"localhost", "none"}
