@@ -1321,6 +1321,7 @@ def _talker() -> Model:
     {"model": _talker(), "source": _SOURCE[1:, :3], "limit": 6},
     {"model": _talker(), "source": _SOURCE[:1], "limit": 3},
     {"model": _talker(), "source": torch.tensor([[6, 7, 4, 5]]), "limit": 5},
+    {"model": _talker(), "source": torch.tensor([[6, 8, 7, 2]]), "limit": 3},
     {"model": _talker(), "source": _SOURCE, "limit": 6},
 )
 def translate(model: Model, source: Tensor, limit: int) -> list[list[int]]:
