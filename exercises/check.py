@@ -484,7 +484,7 @@ def _describe_unused(names: Sequence[str]) -> Finding:
     return Finding(
         "an argument makes no difference",
         f"In the tests your result stays the same whatever {listed} is. Is a step missing, does your code use "
-        "something else in its place, such as a fixed number, or is too little left to decide when it is used?",
+        "something else in its place, such as a fixed number, or is nothing left to decide by the time it is used?",
     )
 
 

@@ -30,7 +30,7 @@ FindForbidden = Callable[[FrameType, str, Any], str | None]
 
 def own_parts_only() -> AbstractContextManager[None]:
     """Forbid the ready-made layers of PyTorch and of the package ``transformer``."""
-    return _watch_calls(
+    return watch_calls(
         lambda frame, event, argument: (
             _ready_made_layer(frame) if event == "call" else _built_in(event, argument, BUILT_IN)
         ),
@@ -41,11 +41,11 @@ def own_parts_only() -> AbstractContextManager[None]:
 
 def forbid(names: set[str], advice: str = "In this exercise you write it yourself.") -> Guard:
     """Forbid PyTorch's built-in functions with these internal names; ``advice`` follows the name in the message."""
-    return lambda: _watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
+    return lambda: watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
 
 
 @contextmanager
-def _watch_calls(find_forbidden: FindForbidden, advice: str) -> Iterator[None]:
+def watch_calls(find_forbidden: FindForbidden, advice: str) -> Iterator[None]:
     """Check every call inside the context.
 
     Raises:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.check import Topic
-from exercises.restrictions import SOFTMAX, _watch_calls, forbid
+from exercises.restrictions import SOFTMAX, forbid, watch_calls
 from exercises.tensors import numbers
 from transformer.attention import attention
 
@@ -294,7 +294,7 @@ def _(scores: Tensor) -> Tensor:
 
 def _not_the_packages() -> AbstractContextManager[None]:
     """Forbid the package's ``attention``, which the notebook imports for the last blank."""
-    return _watch_calls(
+    return watch_calls(
         lambda frame, *_: "the package's `attention`" if frame.f_code is attention.__code__ else None,
         "That is the very function that this blank is about: write it yourself.",
     )
