@@ -26,13 +26,13 @@ from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_i
 from exercises.compare import describe_difference, equal, same_kind, type_with_article
 from exercises.errors import RefusedError as RefusedError  # the checks import it from here
 from exercises.errors import explain
-from exercises.formatting import format_inputs, format_shapes
+from exercises.formatting import format_inputs, format_shapes, format_value
 from exercises.fresh_inputs import fresh_inputs
 from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
 from exercises.relations import Finding, Wrong, find_relation
 from exercises.special_cases import what_is_special
-from exercises.tensors import equal_gradients, is_module, is_tensor, tables_side_by_side
+from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
 from exercises.unused import unused_arguments
 from transformer.errors import quote
 
@@ -52,6 +52,12 @@ NOT_REPEATABLE = (
     "it gives another result when it is called again\n"
     "For the same inputs, the first call gave the right result. Something is left over from earlier calls: look for "
     "global variables and for default arguments that your code changes."
+)
+
+RANDOM = Finding(
+    "another result each time",
+    "Your code draws random numbers, or makes a new layer, such as `nn.Linear`, whose weights are random at first. "
+    "Nothing may be random here: compute the result from the arguments alone.",
 )
 
 NO_GRADIENT = (
@@ -230,6 +236,8 @@ class Exercise:
         Inputs that both get right don't count. The message shows the first inputs on which the two differ.
         """
         actual = self._call_on_all(answer)
+        if all(value is None for result in actual for value in result.results):
+            return None  # it has no return statement
         wrong = [i for i, result in enumerate(actual) if not result.equals(self._expected[i])]
         agreements = [
             (sum(not actual[i].error and actual[i].equals(results[i]) for i in wrong), mistake, results)
@@ -271,6 +279,8 @@ class Exercise:
     def _find_causes(self, answer: Function, tests: Sequence[Test], wrong: Sequence[Test]) -> list[Finding]:
         run_reference, run_answer = partial(self._call, self.reference), partial(self._call, answer)
         inputs_of_tests = [inputs for inputs, *_ in tests]
+        if self._is_random(answer, wrong[0][0]):
+            return [RANDOM]
         is_constant = len(wrong) > 2 and all(actual.equals(wrong[0][1]) for _, actual, _ in wrong)
         same_kinds = all(actual.same_kind(expected) for _, actual, expected in wrong)
         can_ignore = self.observe is None and same_kinds and not is_constant
@@ -288,6 +298,14 @@ class Exercise:
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
         return [*found, *([relation] if relation else [])]
 
+    def _is_random(self, answer: Function, inputs: Inputs) -> bool:
+        """Return whether a result depends on the state of the random number generators, and on nothing else."""
+        results = []
+        for seed in (0, 0, 1):
+            with seeded(seed):
+                results.append(self._call(answer, inputs))
+        return results[0].equals(results[1]) and not results[0].equals(results[2])
+
     def _find_relation(self, wrong: Sequence[Test]) -> Finding | None:
         """Return what the wrong results have to do with the right ones."""
         if any(a.error or b.error or len(a.results) != len(b.results) for _, a, b in wrong):
@@ -298,7 +316,7 @@ class Exercise:
         places = [i for i in range(len(self.results)) if not all(equal(*row[i]) for row in pairs)]
         for i in places:
             if not all(same_kind(*row[i]) for row in pairs):
-                continue
+                break  # what is said about the others would distract from this one
             cases = [Wrong(inputs, *row[i]) for (inputs, *_), row in zip(wrong, pairs, strict=True)]
             if found := find_relation([case for case in cases if not equal(case.yours, case.expected)]):
                 if len(self.results) == 1:
@@ -328,6 +346,9 @@ class Exercise:
             lines = [_describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
         else:
             difference = describe_difference(self.results, actual.results, expected.results)
+            may_be_none = len(self.results) == 1 and any(case.results[0] is None for case in self._expected)
+            if may_be_none and actual.results[0] is None:
+                difference = [f"it returns None, and should return {format_value(expected.results[0])}"]
             lines = [*difference, "", heading, *format_inputs(inputs)]
         if actual.printed:
             lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]

@@ -39,7 +39,7 @@ def grade(
     Args:
         notebooks: A topic, its number, the path of a notebook, a folder of notebooks, or all.
         csv: Also write the points to this file, as a table for spreadsheets.
-        json: Also write the grades and the counts of mistakes to this file as JSON.
+        json: Also write the grades, and the numbers of the histogram, to this file as JSON.
         junit: Also write the grades to this file as JUnit XML.
         feedback: Also write a copy of each notebook, with the messages below its answers, to this new folder.
         seconds: Time limit for each cell, in seconds.
@@ -224,7 +224,7 @@ def make(check: FlagCreatePairsOff[bool] = False) -> int:
         check: Change nothing; exit with code 1 if a notebook is out of date.
     """
     require_extra("book", "jupytext", "nbclient", "nbformat")
-    from exercises.make import find_drift, make
+    from exercises.make import ANSWERS, MAKE, filled_notebooks, find_drift, make
 
     if not check:
         for path in make():
@@ -234,7 +234,7 @@ def make(check: FlagCreatePairsOff[bool] = False) -> int:
     for line in drift:
         print(line, file=sys.stderr)
     if drift:
-        print("error: run `python -m exercises make` and commit the notebooks that it writes", file=sys.stderr)
+        print(f"error: {ANSWERS if filled_notebooks() else MAKE}", file=sys.stderr)
     return 1 if drift else 0
 
 

@@ -120,7 +120,8 @@ def _family(value: Any) -> type:
 
 def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     if _family(yours) != _family(expected):
-        yield f"{name} is {type_with_article(yours)}, and should be {type_with_article(expected)}" + (
+        actual, right = ("None" if value is None else type_with_article(value) for value in (yours, expected))
+        yield f"{name} is {actual}, and should be {right}" + (
             ": the value is right, only its type is wrong" if equal_numbers(yours, expected) else ""
         )
     elif is_tensor(yours):

@@ -36,6 +36,17 @@ from exercises.notebooks import (
 )
 from transformer.errors import UserError
 
+MAKE = "run `python -m exercises make` and commit the notebooks that it writes"
+"""What to do if a notebook is out of date."""
+
+ANSWERS = (
+    "there are answers in the course's own notebooks. If you are doing the exercises, nothing is wrong: grade them "
+    "with `python -m exercises grade NUMBER`; `make lint` and `python -m exercises make` are only for changing the "
+    "course. If you are changing it, move these notebooks to another folder (the course's answers go into "
+    "solutions/*.py), and run `python -m exercises make`: it makes new ones."
+)
+"""What to do if `filled_notebooks` finds any."""
+
 BLANK = re.compile(r"^( *)### BEGIN SOLUTION\n.*?### END SOLUTION$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -47,11 +58,8 @@ def make(root: Path = ROOT) -> list[Path]:
     """
     paths = solution_sources(root)
     exercises = {exercise_path(path): notebook_text(make_exercise(read_solution(path))) for path in paths}
-    for path in exercises:
-        if filled := filled_answers(path):
-            raise UserError(
-                f"{path} contains answers ({', '.join(filled)}), which would be overwritten: move it away first"
-            )
+    if filled := filled_notebooks(root):
+        raise UserError(f"{'; '.join(filled)}. Nothing was written, because {ANSWERS}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         solutions = dict(zip((path.with_suffix(".ipynb") for path in paths), pool.map(execute, paths), strict=True))
     written = []
@@ -65,6 +73,7 @@ def make(root: Path = ROOT) -> list[Path]:
 def find_drift(root: Path = ROOT) -> Iterator[str]:
     """Yield a description of each notebook that is out of date. Nothing is executed and no file is changed."""
     expected_paths = set()
+    yield from filled_notebooks(root)
     for path in solution_sources(root):
         expected = read_solution(path)
         yield from _differences(root, exercise_path(path), make_exercise(expected))
@@ -102,6 +111,12 @@ def make_exercise(notebook: Notebook) -> Notebook:
     """Return the exercise of a solution: each answer is replaced by a line that raises NotImplementedError."""
     cells = [{**cell, "source": BLANK.sub(rf"\1{PLACEHOLDER}", cell["source"])} for cell in notebook["cells"]]
     return {**notebook, "cells": cells}
+
+
+def filled_notebooks(root: Path = ROOT) -> list[str]:
+    """Return a line for each exercise notebook that contains answers."""
+    found = {path: filled_answers(path) for path in map(exercise_path, solution_sources(root))}
+    return [f"{path.relative_to(root)} contains answers: {', '.join(keys)}" for path, keys in found.items() if keys]
 
 
 def filled_answers(path: Path) -> list[str]:
@@ -159,8 +174,7 @@ def _differences(root: Path, path: Path, expected: Notebook) -> Iterator[str]:
         return
     actual = read_notebook(path)
     is_exercise = path.parent.name == "exercises"
-    if is_exercise and (filled := filled_answers(path)):
-        yield f"{name} contains answers: {', '.join(filled)}"
+    if is_exercise and filled_answers(path):
         return
     for cell in actual["cells"]:
         if cell["cell_type"] == "code":

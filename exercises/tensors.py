@@ -5,6 +5,8 @@ PyTorch may be missing, as in a browser. Then no value is a tensor, and nothing 
 
 from __future__ import annotations
 
+import contextlib
+import random
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from numbers import Real
@@ -151,6 +153,20 @@ def compute_first_gradient() -> None:
     if HAS_TORCH:
         x = torch.zeros(1, requires_grad=True)
         gradients(x * 2, {"x": x})
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global random number generators of Python and PyTorch; afterwards they are as they were."""
+    state = random.getstate()
+    with torch.random.fork_rng(devices=[]) if HAS_TORCH else contextlib.nullcontext():
+        random.seed(seed)
+        if HAS_TORCH:
+            torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(state)
 
 
 class FreshTensors:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from transformer import __version__
 from transformer.command_line import guard, overview, run_command
 
 DESCRIPTION = "Train, evaluate and use the Transformer of “Attention Is All You Need”."
@@ -54,13 +55,28 @@ def main(args: Sequence[str] | None = None) -> None:
 def _run(args: Sequence[str]) -> int:
     if not args or args[0] in ("-h", "--help"):
         print(overview("transformer", DESCRIPTION, SUMMARIES))
+        print("`transformer --version` prints what a bug report needs: the versions and the machine.")
         return 0 if args else 2
+    if args[0] == "--version":
+        print(_version())
+        return 0
     with quiet_interrupts():
         from transformer.commands import COMMANDS
     code = run_command("transformer", DESCRIPTION, COMMANDS, args)
     if not code and args[0] == "prepare" and not {"-h", "--help"} & set(args):
         print(f"next: {shlex.join(['transformer', 'train', *args[1:]])}", file=sys.stderr)
     return code
+
+
+def _version() -> str:
+    """Return the version of the course, the commit, the versions of Python and PyTorch, the machine and the GPUs."""
+    with quiet_interrupts():
+        from transformer.provenance import provenance
+    about = provenance("")
+    if about["commit"].startswith("version "):  # this is not a clone of the repository
+        del about["commit"]
+    lines = [f"{name}: {about[name]}" for name in ("commit", "versions", "machine", "gpu") if name in about]
+    return "\n".join([f"transformer-course {__version__}", *lines])
 
 
 def exit_on_signals() -> None:

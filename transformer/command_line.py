@@ -85,11 +85,11 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         What the action returns (0 for None); 2 after a user error, 1 after another error, 130 after Ctrl-C,
         and 141 if the reader of a pipe, such as ``head``, has exited.
     """
+    _open_missing_streams()
     _use_utf8()
     try:
         code = action() or 0
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, so that an error is explained
+        sys.stdout.flush()  # here, so that an error is explained
         return code
     except UserError as error:
         return _fail(_with_flags(str(error), options), 2)
@@ -100,8 +100,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         return 141
     except OSError as error:
         try:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
         except OSError:  # such as a full disk: what is still buffered can't be written
             _discard_output()
         where = f"{error.filename}: " if error.filename else ""
@@ -125,6 +124,13 @@ def _fail(message: str, code: int) -> int:
     with suppress(OSError):  # stderr may be full or closed, too
         print(f"error: {line}", file=sys.stderr, flush=True)
     return code
+
+
+def _open_missing_streams() -> None:
+    """Discard what is printed to a stream that was closed before the program started, as by ``>&-`` in a shell."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _use_utf8() -> None:

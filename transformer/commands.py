@@ -26,13 +26,14 @@ from transformer.data.sentences import split_sentences
 from transformer.data.statistics import corpus_statistics
 from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
-from transformer.device import Device, DeviceName, Precision, choose_device
+from transformer.device import Device, DeviceName, InferencePrecision, Precision, choose_device
 from transformer.errors import UserError, quote, require_extra
 from transformer.evaluation.evaluate import evaluate_runs
 from transformer.files import InvalidFileError, check_writable, write_atomically
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
+from transformer.models.card import CARD
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES
 from transformer.training.distributed import get_world_size, is_main_process
@@ -65,12 +66,16 @@ MaxNewTokens = Annotated[
         help_behavior_hint="(default: the length of the source + 50)",
     ),
 ]
-PrecisionOption = Annotated[
-    Precision,
+PRECISIONS = (
+    "fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), in which "
+    "matrix products are computed in bf16 or fp16. auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; everywhere else "
+    "fp32."
+)
+PrecisionOption = Annotated[Precision, arg(help=PRECISIONS)]
+InferencePrecisionOption = Annotated[
+    InferencePrecision,
     arg(
-        help="fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), "
-        "in which matrix products are computed in bf16 or fp16. auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; "
-        "everywhere else fp32.",
+        help=f"{PRECISIONS} int8, on a CPU: linear layers multiply 8-bit integers, which is faster and nearly as good."
     ),
 ]
 ModelName = Annotated[
@@ -213,6 +218,7 @@ def train(options: TrainOptions) -> None:
                     f"{value}: leave out model.{name} {getattr(options.model, name)}"
                 )
         options.model = config
+        _note_other_direction(str(options.initial_model), options.data.direction)
     settings: dict[str, Any]
     settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
     settings["text_sha256"] = own_corpus_sha256(options.data.corpus)
@@ -267,6 +273,12 @@ def average(
     if last < 2 and not checkpoints:
         raise UserError(f"--last must be at least 2; got {last}")
     saved = step_checkpoints(_existing_run_folder(run))
+    if not (run / RECIPE).exists():
+        raise UserError(f"{run} is not a run folder: it has no {RECIPE}")
+    if not saved and (run / CARD).exists():
+        raise UserError(
+            f"{run} is an exported model, which has only one checkpoint: average the run that it was exported from"
+        )
     for name in checkpoints:
         if not (run / f"{name}.json").exists():
             raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(saved) or 'none'}")
@@ -286,7 +298,7 @@ def average(
             f"these are all that {run} has, fewer than {last}: --training.checkpoint-every sets how often checkpoints "
             "are saved, --training.keep-checkpoints how many are kept"
         )
-    training = read_settings(run / RECIPE).get("training", {}) if (run / RECIPE).exists() else {}
+    training = read_settings(run / RECIPE).get("training", {})
     if (steps := training.get("average_steps")) and step_name(training.get("steps", 0)) in names:
         log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
     log("evaluate and translate use the averaged weights from now on")
@@ -345,7 +357,7 @@ def evaluate(
     max_new_tokens: MaxNewTokens = None,
     mirror: Mirror = None,
     device: DeviceName = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
 ) -> None:
     """Translate a test set and compute BLEU, chrF2 and METEOR, each with its signature.
 
@@ -401,7 +413,7 @@ def translate(
     n_best: int = 1,
     max_new_tokens: MaxNewTokens = None,
     device: DeviceName = "auto",
-    precision: PrecisionOption = "auto",
+    precision: InferencePrecisionOption = "auto",
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
@@ -445,6 +457,11 @@ def translate(
                 print(f"{prefix}{score:.3f}\t{translation.text}")
         sys.stdout.flush()
 
+    if len(text) == 1 and os.path.isfile(text[0]):
+        log(
+            f"note: {text[0]} is translated as a sentence; to translate the lines of the file, "
+            f"use < {shlex.quote(text[0])}"
+        )
     if text:
         texts = [sentences_of(one) or [""] for one in text]  # an empty argument is refused, an empty line is not
         for number, sentences in enumerate(texts, 1):
@@ -518,7 +535,8 @@ def export(
 ) -> None:
     """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
-    The folder contains everything that `transformer translate` and `transformer.load` need.
+    The folder contains everything that `transformer translate` and `transformer.load` need. If it contains an earlier
+    export, that one is replaced.
 
     Examples:
         transformer export runs/pocket my-translator
@@ -530,10 +548,12 @@ def export(
         splits: Test sets of the run's corpus on which to score the model.
         device: Where to translate the test sets; auto chooses the fastest device available.
     """
-    run, folder = _existing_run_folder(run), Path(os.path.abspath(folder))
+    run, name, folder = _existing_run_folder(run), str(folder), Path(os.path.abspath(folder))
     for text in export_model(run, folder, choose_device(device, precision), splits, mirror):
         print(text, flush=True)
-    print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
+    print(f"exported to {folder}; the model card is {folder / CARD}")
+    if name in list_models():
+        log(f"note: `transformer translate {name}` uses the pretrained model of that name; for this one, use ./{name}")
 
 
 def parameters(architecture: Annotated[Positional[str], arg(metavar="[PRESET|RECIPE]")] = "base") -> None:
@@ -575,6 +595,7 @@ def bench(
         beam: beam search, compared with a search without a cache, Hugging Face's Marian and CTranslate2
         beam-lengths: beam search for long and for short translations, compared with CTranslate2
         greedy: greedy search, compared with Hugging Face's Marian and CTranslate2
+        int8: beam search with 8-bit integers and in fp32, on the CPU, compared with CTranslate2
         processes: a training step in one process per GPU, or in two on a CPU, compared with a single process
 
     Examples:
@@ -658,6 +679,14 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
+def _note_other_direction(initial_model: str, direction: str) -> None:
+    """Say so if the initial model of a run was trained in another direction, such as the opposite one."""
+    path = find_model(initial_model) / RECIPE
+    trained = read_settings(path).get("data", {}).get("direction", direction) if path.exists() else direction
+    if trained != direction:
+        log(f"note: the initial model {initial_model} was trained on {trained}, and this run trains it on {direction}")
+
+
 def _refusal(translator: Translator, sentences: Sequence[str]) -> str | None:
     """Return why a model cannot translate one of these sentences; None if it can translate all."""
     try:
@@ -677,10 +706,13 @@ def _standard_input() -> Iterator[list[str]]:
     lines = (line.removesuffix("\n") for line in _lines_of(sys.stdin))
     try:
         while chunk := list(islice(lines, 1 if is_terminal else LINES_AT_ONCE)):
-            "".join(chunk).encode()  # in some locales, Python reads bytes that are not UTF-8 as lone surrogates
+            text = "".join(chunk)
+            text.encode()  # in some locales, Python reads bytes that are not UTF-8 as lone surrogates
+            if "\0" in text:  # as in UTF-16 and in binary files
+                raise UnicodeError
             yield [line.removeprefix("\ufeff") for line in chunk]
     except UnicodeError:
-        raise UserError("standard input is not UTF-8: convert it to UTF-8") from None
+        raise UserError("standard input is not UTF-8 text: convert it to UTF-8") from None
 
 
 def _lines_of(stream: TextIO) -> Iterator[str]:

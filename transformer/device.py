@@ -14,6 +14,7 @@ from transformer.errors import UserError, quote, suggest
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
+InferencePrecision = Literal[Precision, "int8"]
 
 DTYPES = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -36,6 +37,8 @@ class Device:
     """The dtype of matrix products; None: no autocast, so their inputs are in fp32."""
     tf32: bool = False
     """Whether a GPU rounds the inputs of matrix products to TensorFloat-32, which keeps 10 bits of the mantissa."""
+    int8: bool = False
+    """Whether linear layers multiply 8-bit integers, see `transformer.quantization`; for translation on a CPU."""
     reason: str = "as requested"
     """Why the device and the precision were chosen."""
 
@@ -61,7 +64,9 @@ class Device:
 
     @property
     def precision(self) -> str:
-        """The name of the precision: fp32, tf32, bf16 or fp16."""
+        """The name of the precision: fp32, tf32, bf16, fp16 or int8."""
+        if self.int8:
+            return "int8"
         return "tf32" if self.tf32 else next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
 
     def __str__(self) -> str:
@@ -114,23 +119,26 @@ def explain_out_of_memory(hint: str) -> Iterator[None]:
         raise UserError(f"the device is out of memory: {hint} ({reason})") from error
 
 
-def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> Device:
+def choose_device(name: DeviceName = "auto", precision: InferencePrecision = "auto") -> Device:
     """Choose the fastest available device and the fastest precision that trains stably on it, or check the given ones.
 
     A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
-    MPS and the CPU use float32. TensorFloat-32 is used only on request. Under ``torchrun`` each process uses the GPU of
-    its local rank. Choosing a GPU also changes settings of the whole process: see `configure_cuda`.
+    MPS and the CPU use float32. TensorFloat-32 and int8 are used only on request. Under ``torchrun`` each process uses
+    the GPU of its local rank. Choosing a GPU also changes settings of the whole process: see `configure_cuda`.
 
     Raises:
         UserError: if the device is not available or does not support the precision.
     """
-    for kind, value, known in (("device", name, get_args(DeviceName)), ("precision", precision, get_args(Precision))):
+    choices = (("device", name, get_args(DeviceName)), ("precision", precision, get_args(InferencePrecision)))
+    for kind, value, known in choices:
         if value not in known:
             raise UserError(f"there is no {kind} {quote(value)}; {suggest(str(value), known)}")
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:
         raise UserError(f"this machine has no {chosen} device that PyTorch can use; try --device cpu")
+    if precision == "int8" and chosen != "cpu":
+        raise UserError("int8 is for the CPU; add --device cpu, or choose another precision")
     if chosen == "cuda":
         configure_cuda(tf32=precision == "tf32")
     has_bf16 = chosen != "cuda" or torch.cuda.get_device_capability() >= (8, 0)
@@ -148,7 +156,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
             "fp16": "which doesn't support bfloat16",
         }[precision]
     reason = f"{device_reason}, {precision_reason}"
-    return Device(torch.device(chosen), DTYPES[precision], precision == "tf32", reason)
+    return Device(torch.device(chosen), DTYPES.get(precision), precision == "tf32", precision == "int8", reason)
 
 
 def configure_cuda(tf32: bool) -> None:

@@ -24,6 +24,7 @@ from transformer.device import Device, DeviceName, available_bytes, choose_devic
 from transformer.errors import UserError, quote
 from transformer.model import Transformer
 from transformer.progress import progress_bar
+from transformer.quantization import quantize_linear_layers
 
 Result = TypeVar("Result")
 """What a search returns for one sentence."""
@@ -105,7 +106,8 @@ class Translator:
     """Translates sentences in batches of similar length.
 
     Args:
-        model: moved to the device; its mode (training or eval) is the same after a translation as before.
+        model: moved to the device; its mode (training or eval) is the same after a translation as before. In int8, a
+            quantized copy of it is used (see `quantize_linear_layers`).
         tokenizer: the one that the model was trained with.
         device: where to run the model: a name such as ``"cuda"``, for which `choose_device` also chooses the precision,
             or a `Device`; None: the CPU, in float32.
@@ -120,7 +122,9 @@ class Translator:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self.device = device if isinstance(device, Device) else choose_device(device or "cpu")
-        self.model, self.tokenizer, self.metadata = model.to(self.device.torch_device), tokenizer, metadata or {}
+        model = model.to(self.device.torch_device)
+        self.model = quantize_linear_layers(model) if self.device.int8 else model
+        self.tokenizer, self.metadata = tokenizer, metadata or {}
 
     @classmethod
     def load(cls, run: Path | str, device: Device | DeviceName | None = None, checkpoint: str = "") -> "Translator":

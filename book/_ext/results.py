@@ -1,8 +1,8 @@
 """The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-The modules ``experiments``, ``language_filter``, ``live_models``, ``everyday``, ``decoding_trials`` and ``gpu_run`` of
-``book`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained models have their own.
-Where a file is missing, the page says "Not measured yet".
+The modules ``experiments``, ``language_filter``, ``live_models``, ``everyday``, ``decoding_trials``, ``quantization``
+and ``gpu_run`` of ``book`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained
+models have their own. Where a file is missing, the page says "Not measured yet".
 """
 
 import json
@@ -101,6 +101,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "quality": quality,
         "speed": speed,
         "decoding-trials": decoding_trials,
+        "int8": int8,
         "gpu": gpu,
         "published": published,
         "language-filter": language_filter,
@@ -440,6 +441,30 @@ def decoding_trials(root: Path) -> list[Part]:
             folded(f"The speeds with {cpu}, and where they come from", method, *benchmark_tables(facts), origins)
         )
     return parts
+
+
+def int8(root: Path) -> list[Part]:
+    """Return a table of translations in fp32 and in int8: their BLEU and their time."""
+    path = root / "book" / "results" / "int8.json"
+    if not path.exists():
+        return [MISSING]
+    facts = read(path)
+    header = ("model", "test set", "sentences", "BLEU in fp32", "BLEU in int8", "same translations", "relative time")
+    rows = [
+        [
+            f"`{row['model']}`",
+            row["split"],
+            f"{row['sentences']:,}",
+            f"{row['fp32']['bleu']:.2f}",
+            f"{row['int8']['bleu']:.2f}",
+            f"{row['same'] / row['sentences']:.0%}",
+            f"{row['int8']['seconds'] / row['fp32']['seconds']:.2f} ×",
+        ]
+        for row in facts["rows"]
+    ]
+    signature = f"`{facts['rows'][0]['signature']}`"
+    origins = table([*ORIGIN, "BLEU"], [[*origin(facts["provenance"]), signature]], long=True)
+    return [table(header, rows), folded("Where these numbers come from", origins)]
 
 
 KERNELS = {

@@ -11,7 +11,7 @@ import torch
 from exercises import __main__ as command
 from exercises.calls import call
 from exercises.check import Exercise, Trial, WrongAnswerError
-from exercises.make import filled_answers, find_drift, make, make_exercise, read_solution
+from exercises.make import filled_answers, filled_notebooks, find_drift, make, make_exercise, read_solution
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
 
@@ -59,7 +59,7 @@ def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
             "exercises/02_attention.ipynb",
             PLACEHOLDER.replace('"', '\\"'),
             "return 1",
-            "contains answers: attention_scores",
+            "contains answers: attention_scores\nerror: there are answers in the course's own notebooks",
         ),
     ],
 )
@@ -68,7 +68,8 @@ def test_drift_is_found(
 ) -> None:
     change(checkout / file, old, new)
     before = {path: path.read_bytes() for path in checkout.rglob("*.*")}
-    monkeypatch.setattr(find_drift, "__defaults__", (checkout,))
+    for function in (find_drift, filled_notebooks):
+        monkeypatch.setattr(function, "__defaults__", (checkout,))
     assert command.main(["make", "--check"]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -100,7 +101,7 @@ def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout
     change(exercise, "return (ids", f"# {PLACEHOLDER}".replace('"', '\\"') + '\\n",\n    "    return (ids')
     assert filled_answers(exercise) == ["padding_mask"], "as a comment, the line may stay"
     filled = exercise.read_bytes()
-    with pytest.raises(UserError, match="contains answers \\(padding_mask\\), which would be overwritten"):
+    with pytest.raises(UserError, match="contains answers: padding_mask\\. Nothing was written, because"):
         make(checkout)
     assert exercise.read_bytes() == filled
 

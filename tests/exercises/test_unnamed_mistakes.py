@@ -1,6 +1,7 @@
 """Mistakes that have no name are explained all the same: by what the wrong results have to do with the right ones."""
 
 import math
+import random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from exercises.compare import equal
 from exercises.errors import EXPLANATIONS, explain
 from exercises.relations import Wrong, find_relation
 from exercises.special_cases import what_is_special
+from exercises.tensors import seeded
 from tests.exercises.test_checks import ALL
 from transformer.masks import causal_mask
 
@@ -274,6 +276,38 @@ def test_whatever_an_answer_returns_it_is_explained() -> None:
     for value in (10**400, math.inf, math.nan, {}, object(), {1: {2: 3}}, [[]], {1, 2}, b"", "", True, 1j):
         assert both.judge(lambda x, value=value: (value, x / 2)) is not None
         assert both.judge(lambda x, value=value: value) is not None
+
+
+def test_random_numbers_of_its_own_are_noticed() -> None:
+    def with_own_draw(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+        return reference("dropout")(x, rate, torch.rand_like(draw), training)
+
+    def with_new_layers(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+        return nn.Linear(*w_1.shape)(x).relu() @ w_2 + b_2  # type: ignore[no-any-return]
+
+    def shuffled(pairs: Any) -> Any:
+        return random.sample("abcdefgh", 8)
+
+    for name, answer in (("dropout", with_own_draw), ("feed_forward", with_new_layers), ("best_pair", shuffled)):
+        assert judge(name, answer)[0] == "another result each time"
+    assert judge("best_pair", lambda pairs: [object()])[0] != "another result each time"
+
+
+def test_a_check_leaves_the_random_number_generators_as_they_were() -> None:
+    before = random.getstate(), torch.get_rng_state()
+    assert judge("feed_forward", lambda x, *rest: x) != ["None"]
+    with seeded(5):
+        assert random.random() and torch.rand(1)
+    assert random.getstate() == before[0] and torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_none_is_told_apart_from_a_result_of_none() -> None:
+    class NoReturn(reference("DecoderLayer")):  # type: ignore[misc]
+        def forward(self, *inputs: Tensor) -> None:
+            super().forward(*inputs)
+
+    assert judge("DecoderLayer", NoReturn)[0] == "the output in evaluation mode is None, and should be a Tensor"
+    assert judge("newest_complete", lambda checkpoints, on_disk: None)[0] == "it returns None, and should return 2000"
 
 
 def test_an_edge_case_is_named() -> None:

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "transformer"
 
 LAYERS = [
-    {"errors", "progress", "masks", "positions", "loss", "schedule", "provenance"},
+    {"errors", "progress", "masks", "positions", "loss", "schedule", "quantization", "provenance"},
     {"files"},
     {"attention", "device", "data", "command_line"},
     {"config"},

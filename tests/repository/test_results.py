@@ -97,6 +97,7 @@ OTHERS = (
     "quality",
     "speed",
     "decoding-trials",
+    "int8",
     "gpu",
     "published",
     "language-filter",

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from transformer import __version__
 from transformer.bench.benchmarks import BENCHMARKS
 from transformer.checkpoint import average_checkpoints
 from transformer.cli import SUMMARIES, main
@@ -24,7 +25,9 @@ from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
 from transformer.device import Device, choose_device
+from transformer.models import find_model
 from transformer.models.export import export
+from transformer.provenance import versions
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import METRICS_KEYS
 from transformer.translator import Translator
@@ -101,6 +104,21 @@ def test_translate_prints_a_line_a_sentence(run: Path, capsys: pytest.CaptureFix
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_the_name_of_a_file_instead_of_its_text_is_noticed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a b").write_text("c d e\n")
+    main(["translate", str(run), "a b"])
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 1
+    note = "note: a b is translated as a sentence; to translate the lines of the file, use < 'a b'\n"
+    assert printed.err == note
+    main(["translate", str(run), "a b", "a b"])
+    main(["translate", str(run), "c d"])
+    assert capsys.readouterr().err == ""
+
+
 def test_several_sentences_in_one_argument_are_translated_one_by_one(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +173,9 @@ def test_an_empty_line_of_standard_input_stays_one(
     for encoding, errors in (("utf-8", "strict"), ("ascii", "surrogateescape")):
         latin = io.TextIOWrapper(io.BytesIO("ein Café\n".encode("latin-1")), encoding, errors)
         monkeypatch.setattr("sys.stdin", latin)
-        assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8: convert it to UTF-8"
+        assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8 text: convert it to UTF-8"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a b\n".encode("utf-16-le")), "utf-8"))
+    assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8 text: convert it to UTF-8"
     monkeypatch.setattr("sys.stdin", None)
     assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
 
@@ -261,9 +281,10 @@ def test_your_own_corpus(
     monkeypatch.chdir(tmp_path)
     lines = [f"a{'b' * (i % 7)} {'ab' * (i % 3)}c" for i in range(200)]
     Path("x.tsv").write_text("".join(f"{line}\t{line}\n" for line in lines))
-    Path("x.en").write_text("".join(f"{line}\n" for line in lines))
+    for name in ("x.en", "x.de"):
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
     Path("x.json").write_text('{"languages": ["fr", "en"], "splits": {"train": [{"fr": "x.tsv:1", "en": "x.en"}]}}')
-    for corpus in ("x.tsv", "x.en,x.en", "x.json"):
+    for corpus in ("x.tsv", "x.en,x.de", "x.json"):
         main([*OWN, corpus, *(["--data.direction", "en-fr"] if corpus == "x.json" else [])])
         (line,) = capsys.readouterr().out.splitlines()
         store = Path(line.removeprefix("prepared in "))
@@ -282,8 +303,9 @@ def test_your_own_corpus(
         ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
         ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
         ("two,one", "/two has 2 lines but"),
-        ("empty,empty", "empty train has no sentence pairs to train on: kept 0 of 0 pairs"),
+        ("empty,blank", "empty train has no sentence pairs to train on: kept 0 of 0 pairs"),
         ("none,one", "/none: No such file or directory"),
+        ("one,two,none", "error: 'one,two,none' does not name two files: your own text must be TABLE.tsv"),
     ],
 )
 def test_your_own_corpus_with_a_mistake(
@@ -297,7 +319,7 @@ def test_your_own_corpus_with_a_mistake(
     monkeypatch.chdir(tmp_path)
     Path("folder.json").mkdir()
     texts = {"text.json": b"text", "wrong.json": b"{}", "bad.tsv": b"a\tb\na\t\xff\n", "short": b"a" * 1_000_000}
-    for name, text in {**texts, "two": b"a\nb\n", "one": b"a\n", "empty": b""}.items():
+    for name, text in {**texts, "two": b"a\nb\n", "one": b"a\n", "empty": b"", "blank": b""}.items():
         Path(name).write_bytes(text)
     assert message in fails(capsys, *OWN, corpus)
 
@@ -382,6 +404,28 @@ def test_the_options_of_train_reach_the_training(tmp_path: Path, monkeypatch: py
     assert seen["compiled"] is seen["tensorboard"] is seen["force"] is True
 
 
+def test_an_initial_model_of_another_direction_is_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("prepare_data", "train_model"):
+        monkeypatch.setattr(f"transformer.commands.{name}", lambda *_, **__: None)
+    fine_tune = [
+        "train",
+        "pocket",
+        "--run",
+        str(tmp_path / "run"),
+        "--device",
+        "cpu",
+        "--initial-model",
+        "pocket-small",
+    ]
+    main(fine_tune)
+    assert "note:" not in capsys.readouterr().err
+    main([*fine_tune, "--data.direction", "de-en"])
+    note = "note: the initial model pocket-small was trained on en-de, and this run trains it on de-en\n"
+    assert note in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("choice", "on_cpu", "on_gpu"), [("auto", False, True), ("yes", True, True), ("no", False, False)]
 )
@@ -396,6 +440,17 @@ def test_the_options_of_export_reach_it(tmp_path: Path, monkeypatch: pytest.Monk
     options = ["--splits", "test", "valid", "--mirror", "there"]
     main(["export", str(tmp_path), str(tmp_path / "model"), "--device", "cpu", *options])
     assert seen[0][3:] == (("test", "valid"), "there")
+
+
+def test_an_export_by_the_name_of_a_pretrained_model_is_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.commands.export_model", lambda *_: [])
+    main(["export", str(tmp_path), "everyday", "--device", "cpu"])
+    note = "note: `transformer translate everyday` uses the pretrained model of that name; for this one, use ./everyday"
+    assert capsys.readouterr().err == f"{note}\n"
+    main(["export", str(tmp_path), str(tmp_path / "everyday"), "--device", "cpu"])
+    assert capsys.readouterr().err == ""
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,6 +473,21 @@ def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) ->
         main([])
     assert stopped.value.code == 2 and capsys.readouterr().out == printed
     assert "there is no command 'evluate'; did you mean evaluate?" in fails(capsys, "evluate")
+
+
+def test_the_version_comes_with_what_a_bug_report_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.provenance.commit", lambda: "0123abcd")
+    main(["--version"])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == f"transformer-course {__version__}" and others[0] == "commit: 0123abcd"
+    assert others[1] == f"versions: {versions('torch')}" and others[2].startswith("machine: ")
+    monkeypatch.setattr("transformer.provenance.commit", lambda: f"version {__version__}")
+    main(["--version"])
+    assert capsys.readouterr().out.splitlines() == [first, *others[1:]]
+    main(["--help"])
+    assert "`transformer --version` prints" in capsys.readouterr().out
 
 
 def test_the_summaries_are_those_of_the_commands() -> None:
@@ -509,7 +579,9 @@ def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokeniz
     recipe = json.loads((tuned / "recipe.json").read_text())
     assert recipe["initial_model"] == {"name": str(run), "sha256": sha256}
     list(export(tuned, tmp_path / "exported", choose_device("cpu")))
-    assert f"started from the weights of `{run}` (SHA-256 `{sha256}`)" in (tmp_path / "exported/CARD.md").read_text()
+    assert (
+        f"started from the weights of `{run.name}` (SHA-256 `{sha256}`)" in (tmp_path / "exported/CARD.md").read_text()
+    )
     assert "was started with other settings (--initial-model: " in fails(capsys, *args)  # they are random weights now
     assert "no run folder nowhere" in fails(capsys, *args, "--initial-model", "nowhere")
     for typed in (["--model.d-model", "64"], ["--model.d_model=64"]):  # also where it is the recipe's own value
@@ -732,7 +804,8 @@ def test_average_names_what_it_averaged(
     shutil.copytree(run, copy)
     message = "error: averaging needs at least two checkpoints; got "
     assert fails(capsys, "average", str(copy)).startswith(f"{message}step-0000060: ")
-    assert fails(capsys, "average", str(tmp_path)).startswith(f"{message}none: ")
+    assert "is not a run folder: it has no recipe.json" in fails(capsys, "average", str(tmp_path))
+    assert "average the run that it was exported from" in fails(capsys, "average", str(find_model("pocket-small")))
     assert "--last must be at least 2; got 1" in fails(capsys, "average", str(copy), "--last", "1")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
     for names in (["step-0000060"], ["step-0000060"] * 2):

@@ -183,6 +183,28 @@ def test_a_full_disk_as_standard_output() -> None:
     assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    ("closing", "printed"),
+    [(">&-", ("", "error: that cannot be\n")), ("2>&-", ("result\n", "")), (">&- 2>&-", ("", ""))],
+)
+def test_a_closed_stream_is_no_error(closing: str, printed: tuple[str, str]) -> None:
+    code = """
+import sys
+from transformer.command_line import guard
+from transformer.errors import UserError
+from transformer.progress import progress_bar
+def action():
+    print("result")
+    sys.stdout.flush()
+    progress_bar("training", shown=False)
+    raise UserError("that cannot be")
+sys.exit(guard(action))
+"""
+    command = ["sh", "-c", f'exec "$0" -c "$1" {closing}', sys.executable, code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, *printed)
+
+
 def test_a_closed_pipe_is_quiet() -> None:
     with program("--help") as started:
         assert started.stdout is not None and started.stderr is not None

@@ -1,6 +1,8 @@
 """Pretrained models: complete, undamaged, as good as expected, described by their cards; and how to export others."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -223,11 +225,38 @@ def test_a_card_names_each_command_of_training_once(run: Path, tmp_path: Path) -
     assert text.count("transformer train") == 2
 
 
-def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:
+def test_a_card_of_a_model_of_ones_own_text_has_no_folders_and_leaves_the_licence_to_its_owner(
+    run: Path, tmp_path: Path
+) -> None:
     exported(run, tmp_path / "mine")
+    assert "The weights are under the licence of the course" in (MODELS_FOLDER / "multi30k" / CARD).read_text("utf-8")
+    folder = tmp_path / "a, b"
+    folder.mkdir()
+    files = [folder / "x.en", folder / "x.de"]
+    for file in files:
+        file.write_text("a\n")
+    corpus = ",".join(map(str, files))
+    recipe = read_json(tmp_path / "mine" / RECIPE)
+    recipe |= {
+        "data": {**recipe["data"], "corpus": corpus},
+        "initial_model": {"name": f"{tmp_path}/first", "sha256": "0"},
+    }
+    (tmp_path / "mine" / RECIPE).write_text(json.dumps(recipe), "utf-8")
+    words = ["transformer", "train", "copy", "--data.corpus", corpus, f"--run={tmp_path}/mine", "--initial-model", "m"]
+    session = {**json.loads((run / SESSIONS).read_text()), "command": shlex.join(words)}
+    (tmp_path / "mine" / SESSIONS).write_text(json.dumps(session) + "\n", "utf-8")
+    text = model_card(tmp_path / "mine", "mine")
+    assert str(tmp_path) not in text
+    assert "\ntransformer train copy --data.corpus x.en,x.de --run=mine --initial-model m\n" in text
+    assert re.search(r"\| data\.corpus +\| x\.en,x\.de +\|", text) and "its initial model `first` was" in text
+    assert "under the licence" not in text and "*Licence of the weights:* not stated; the owner" in text
+
+
+def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:
+    first = exported(run, tmp_path / "mine")
     before = sorted(path.name for path in (tmp_path / "mine").iterdir())
     (tmp_path / "mine" / "test.scores.json").write_text("{}")
-    exported(run, tmp_path / "mine")
+    assert exported(run, tmp_path / "mine") == [f"replaces the earlier export in {tmp_path / 'mine'}", *first]
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
@@ -238,6 +267,8 @@ def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> 
         exported(run, tmp_path)
     with pytest.raises(UserError, match="contains something other than an exported model"):
         exported(run, run)
+    with pytest.raises(UserError, match=r"thesis\.txt is a file: choose a folder"):
+        exported(run, tmp_path / "thesis.txt")
     assert (tmp_path / "thesis.txt").exists() and (run / RECIPE).exists()
 
 

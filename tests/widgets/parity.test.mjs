@@ -48,8 +48,8 @@ for (const { name, folder, forward, searches, strings, decodings } of models) {
   const tensors = readTensors(bytes(join(EXPECTED, `${name}.safetensors`)));
   const tokenizer = strings.length ? new Tokenizer(bytes(join(folder, "tokenizer.model"))) : null;
 
-  const dequantised = join(folder, "expected.safetensors");
-  if (existsSync(dequantised)) test(`${name}: the weights are exactly those that PyTorch has`, () => assert.deepEqual(weights, readTensors(bytes(dequantised))));
+  const dequantized = join(folder, "expected.safetensors");
+  if (existsSync(dequantized)) test(`${name}: the weights are exactly those that PyTorch has`, () => assert.deepEqual(weights, readTensors(bytes(dequantized))));
 
   test(`${name}: logits, attention weights and the outputs of all parts, with and without ablated heads`, (t) => {
     const worst = { logits: 0, weights: 0, outputs: 0 };

@@ -1,6 +1,6 @@
 """The JavaScript model of the book's widgets computes the same numbers as the package: it runs under Node.
 
-PyTorch's results are computed by the test. Quantised weights are the same numbers on both sides, and both compute with
+PyTorch's results are computed by the test. Quantized weights are the same numbers on both sides, and both compute with
 at least 32 bits, so that only rounding errors differ.
 """
 

@@ -181,7 +181,7 @@ class HuggingFaceMarian:
     def search(self, source: Tensor, max_new_tokens: int, beam_size: int = 4) -> list[list[int]]:
         """Translate padded token ids, (batch, source), by beam search; a beam size of 1 is greedy search."""
         mask = (source != PAD).long()
-        options = {"num_beams": beam_size, "do_sample": False, "max_new_tokens": max_new_tokens}
+        options = {"num_beams": beam_size, "do_sample": False, "max_length": 1 + max_new_tokens}  # bos is the first
         rows = [row[1:] for row in self.model.generate(source, attention_mask=mask, **options).tolist()]
         return [row[: row.index(EOS)] if EOS in row else row for row in rows]
 
@@ -202,13 +202,14 @@ class CTranslate2:
         self.ids = {name: token for token, name in enumerate(self.names)}
         spec.register_source_vocabulary(self.names)
         spec.register_target_vocabulary(self.names)
+        dtype = device.autocast_dtype or torch.float32
         with tempfile.TemporaryDirectory() as folder:
             spec.validate()
             spec.save(folder)
             self.translator = ctranslate2.Translator(
                 folder,
                 device="cuda" if device.type == "cuda" else "cpu",
-                compute_type=str(device.autocast_dtype or torch.float32).removeprefix("torch."),
+                compute_type="int8" if device.int8 else str(dtype).removeprefix("torch."),
                 inter_threads=1,
                 intra_threads=threads,
             )

@@ -1,4 +1,4 @@
-"""The benchmarks: six workloads, each processed by our implementation and by others from the same input.
+"""The benchmarks: seven workloads, each processed by our implementation and by others from the same input.
 
 Models and data are created only when an implementation is prepared, which happens in its own process.
 """
@@ -31,8 +31,10 @@ from transformer.data.batching import pad
 from transformer.data.synthetic import random_data, random_pairs
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
+from transformer.device import InferencePrecision, choose_device
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
+from transformer.quantization import quantize_linear_layers
 from transformer.training.distributed import init_distributed
 from transformer.training.trainer import Trainer
 
@@ -113,6 +115,19 @@ def greedy(options: BenchmarkOptions) -> Benchmark:
     return Benchmark("greedy", title, "sentences/s", _searches(options, tokens, beam_size=1))
 
 
+def int8(options: BenchmarkOptions) -> Benchmark:
+    """Beam search on a CPU in int8 and in fp32."""
+    tokens = options.size(*NEW_TOKENS)
+    precisions: tuple[InferencePrecision, ...] = ("int8", "fp32")
+    implementations = []
+    for precision in precisions:
+        on_cpu = replace(options, device=choose_device("cpu", precision))
+        ours, _, ctranslate2 = _searches(on_cpu, tokens, beam_size=4)
+        implementations += [replace(one, name=f"{one.name}, {precision}") for one in (ours, ctranslate2)]
+    title = f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated, on the CPU"
+    return Benchmark("int8", title, "sentences/s", implementations)
+
+
 def processes(options: BenchmarkOptions) -> Benchmark:
     """Data-parallel training: one process per GPU, or two on a CPU, against a single process; each has one thread."""
     count = torch.cuda.device_count() if options.device.type == "cuda" else 2
@@ -132,6 +147,7 @@ BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
     "beam": beam,
     "beam-lengths": beam_lengths,
     "greedy": greedy,
+    "int8": int8,
     "processes": processes,
 }
 """All benchmarks by name."""
@@ -209,8 +225,9 @@ def _searches(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Im
     ours = greedy_search if beam_size == 1 else partial(beam_search, beam_size=beam_size)
     marian, ctranslate2 = (partial(engine.search, beam_size=beam_size) for engine in (HuggingFaceMarian, CTranslate2))
     load_ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
+    quantize = quantize_linear_layers if options.device.int8 else None
     return [
-        Implementation("ours", partial(_decoding, options, tokens, ours)),
+        Implementation("ours", partial(_decoding, options, tokens, ours, quantize)),
         Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, HuggingFaceMarian)),
         Implementation("CTranslate2", partial(_decoding, options, tokens, ctranslate2, load_ctranslate2)),
     ]

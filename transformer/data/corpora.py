@@ -20,7 +20,7 @@ from typing import Any, cast
 from transformer.data import pocket
 from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.manifest import Manifest
-from transformer.data.readers import SentencePair, TextFile, read_pairs
+from transformer.data.readers import SentencePair, TextFile, read_lines, read_pairs
 from transformer.errors import UserError, quote
 from transformer.files import parse_json, read_text
 
@@ -33,6 +33,11 @@ MAX_HELD_OUT = 2_000
 """Approximate upper limit on the number of sentences in such a split, unless ``hold_out_every`` is set.
 
 Other sentences that were held out are in no split: of a large corpus, nearly a tenth."""
+
+OWN_TEXT = "TABLE.tsv (English, a tab, German), TEXT.en,TEXT.de or MANIFEST.json"
+"""The forms of your own text, for messages."""
+LANGUAGE_CODE = re.compile(r"(?:^|[./:])(?!gz)([a-z]{2})(?:\.txt)?(?:\.gz)?\Z")
+"""Where the name of a file ends in the code of its language."""
 
 
 @dataclass(frozen=True)
@@ -266,12 +271,37 @@ def absolute_name(name: str) -> str:
 
 
 def two_files(name: str) -> tuple[str, str]:
-    """Split the name of a corpus of two files at the comma between them; their own names may have commas, too."""
+    """Split the name of a corpus of two files at the comma between them; their own names may have commas, too.
+
+    Raises:
+        UserError: if these are not two names.
+    """
     splits = [(name[:i], name[i + 1 :]) for i, character in enumerate(name) if character == ","]
-    for pair in splits:
+    stripped = [(first.strip(), second.strip()) for first, second in splits]
+    for pair in splits + stripped:
         if all(TextFile.parse(file).path.is_file() for file in pair):
             return pair
-    return splits[len(splits) // 2]  # both names have the same number of commas, such as those of their folder
+    middle = stripped[len(stripped) // 2]  # both names have the same number of commas, such as those of their folder
+    if len(stripped) % 2 == 0 or not all(middle):
+        raise UserError(f"{quote(name)} does not name two files: your own text must be {OWN_TEXT}")
+    return middle
+
+
+def languages_of(first: str, second: str) -> tuple[str, str]:
+    """Return the languages of two files: the codes that their names end in, or else English and German.
+
+    Raises:
+        UserError: if the names contradict each other or this order, or if it is the same file twice.
+    """
+    source, target = (match and match[1] for match in map(LANGUAGE_CODE.search, (first, second)))
+    if source and target and source != target:
+        return source, target
+    if source in (None, "en") and target in (None, "de") and TextFile.parse(first) != TextFile.parse(second):
+        return "en", "de"
+    raise UserError(
+        f"the languages of {first} and {second} are unclear: give two different files, both named by language, as in "
+        "TEXT.en,TEXT.de"
+    )
 
 
 def own_corpus_sha256(name: str) -> str | None:
@@ -292,10 +322,11 @@ def find_corpus(name: str) -> Corpus:
             - ``pocket``, ``pocket-200k``, ``copy``, ``reverse``, ``everyday`` or a name in ``corpora.json``;
             - the path of a manifest (``.json``);
             - the path of a table with a sentence pair per line: English, a tab, German;
-            - the paths of two files, English and German, separated by a comma.
+            - the paths of two files, separated by a comma, that are named by language, as in ``news.en,news.fr``;
+              if their names don't end in such codes, they are English and German. They need not exist.
 
     Raises:
-        UserError: if there is no such corpus, or its manifest is not valid.
+        UserError: if there is no such corpus, its manifest is not valid, or the languages of two files are unclear.
     """
     if name in GENERATED:
         return GENERATED[name]
@@ -306,20 +337,22 @@ def find_corpus(name: str) -> Corpus:
         return _file_corpus(name)
     if name.endswith(".json"):
         return FileCorpus.load(Path(os.path.expanduser(name)))
-    if os.path.isfile(os.path.expanduser(name)):
-        english, german = f"{name}:1", f"{name}:2"
+    languages = ("en", "de")
+    path = Path(os.path.expanduser(name))
+    if os.path.isfile(path):
+        if not name.endswith((".tsv", ".tsv.gz")) and "\t" not in next(read_lines(path), "\t"):
+            raise UserError(f"there is no tab in line 1 of {name}: your own text must be {OWN_TEXT}")
+        first, second = f"{name}:1", f"{name}:2"
     elif "," in name:
-        english, german = two_files(name)
+        first, second = two_files(name)
+        languages = languages_of(first, second)
     elif name.endswith((".tsv", ".gz")) or os.sep in name:
         raise UserError(f"cannot read {name}: no such file")
     else:
         known = ", ".join([*GENERATED, *corpus_manifests(), *COMBINED])
-        raise UserError(
-            f"there is no corpus {quote(name)}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
-            "TEXT.en,TEXT.de"
-        )
-    manifest = Manifest(("en", "de"), {"train": [{"en": english, "de": german}]})
-    return FileCorpus(Path(english.removesuffix(":1")).stem, manifest, Path.cwd())
+        raise UserError(f"there is no corpus {quote(name)}; choose one of {known}, or your own text: {OWN_TEXT}")
+    manifest = Manifest(languages, {"train": [{languages[0]: first, languages[1]: second}]})
+    return FileCorpus(Path(first.removesuffix(":1")).stem, manifest, Path.cwd())
 
 
 def sentence_pairs(
@@ -341,7 +374,12 @@ def sentence_pairs(
     first, second = corpus.languages
     directions = [f"{first}-{second}", f"{second}-{first}"]
     if direction not in directions:
-        hint = "" if is_built_in(name) or name.endswith(".json") else "; for other languages, write a MANIFEST.json"
+        if is_built_in(name) or name.endswith(".json"):
+            hint = ""
+        elif os.path.isfile(os.path.expanduser(name)):
+            hint = "; for other languages, write a MANIFEST.json"
+        else:
+            hint = "; set data.direction, or name the files by language, as in TEXT.en,TEXT.fr"
         problem = f"the direction of {corpus.name} must be {' or '.join(directions)}; got {quote(direction)}"
         raise UserError(problem + hint)
     if split not in corpus.splits:

@@ -4,6 +4,7 @@ The text is streamed, so memory use depends little on the size of the corpus. Th
 of all settings that affect its contents.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -23,7 +24,7 @@ import sentencepiece
 from transformer.data.augmentation import augment
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
-from transformer.data.corpora import find_corpus, sentence_pairs
+from transformer.data.corpora import HOLD_OUT_EVERY, find_corpus, sentence_pairs
 from transformer.data.download import data_folder
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
@@ -44,7 +45,10 @@ class DataConfig:
 
     corpus: str = "pocket"
     """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook (a part of everyday),
-    iwslt17, wmt14 or wmt14-mini. Or your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de."""
+    iwslt17, wmt14 or wmt14-mini. Or your own text, in UTF-8, plain or gzipped: TABLE.tsv, with English, a tab and
+    German in each line and no header; TEXT.en,TEXT.de, with one sentence per line (for other languages, set
+    data.direction as well); or MANIFEST.json. Unless a manifest lists valid and test, 1 sentence in 20 is held
+    out for each of them."""
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
@@ -194,9 +198,10 @@ def prepare(
                 finally:
                     shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise UserError(
             f"cannot store the prepared data in {folder.parent}: {error.strerror or error}. "
-            "Free some disk space, or set $TRANSFORMER_DATA to another folder"
+            f"{'Free some disk space, or set' if full else 'Set'} $TRANSFORMER_DATA to a folder that you can write to"
         ) from error
     return PreparedData(folder)
 
@@ -236,8 +241,11 @@ def _fill(
 
     sample = sample_lines(write_sentences("train"))
     cleaner.report.require_pairs(f"{name} train")
-    for _ in write_sentences("valid"):
-        pass
+    if sum(1 for _ in write_sentences("valid")) == 0:
+        raise UserError(
+            f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, so a small "
+            "corpus needs more pairs, or a MANIFEST.json with a valid of its own"
+        )
     if tokenizer is None:
         tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)

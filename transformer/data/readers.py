@@ -177,7 +177,9 @@ def _cells(lines: Iterator[str], column: int, file: TextFile) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         cells = line.split("\t", column)
         if len(cells) < column:
-            raise UserError(f"{file}: line {number} has no column {column}, only {len(cells)}")
+            raise UserError(
+                f"{file}: line {number} has no column {column}, only {len(cells)}: separate the columns by tabs"
+            )
         yield cells[column - 1]
 
 

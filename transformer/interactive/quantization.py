@@ -1,7 +1,7 @@
 """Weights as 8-bit integers, which make a model a quarter of the size for a browser to load.
 
 Each row of a matrix has a scale, its largest absolute value divided by 127. The row is stored as the integers nearest
-to the weights divided by the scale; this is symmetric per-channel quantisation. Biases and the parameters of layer
+to the weights divided by the scale; this is symmetric per-channel quantization. Biases and the parameters of layer
 normalisation are so few that they stay in float32.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-LARGEST = 127
-"""The largest integer; the smallest is -127, so that zero is in the middle."""
+from transformer.quantization import quantize_rows
+
 SCALE = ".scale"
 """The suffix of the name of a matrix's scales."""
 
@@ -22,9 +22,8 @@ def quantize(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, weight in weights.items():
         weight = weight.detach().to("cpu", torch.float32)
         if weight.dim() == 2:
-            scale = weight.abs().amax(dim=1) / LARGEST
-            stored[name + SCALE] = scale
-            weight = (weight / scale.where(scale > 0, 1)[:, None]).round().to(torch.int8)
+            weight, scales = quantize_rows(weight)
+            stored[name + SCALE] = scales[:, 0]
         stored[name] = weight
     return stored
 

@@ -66,13 +66,15 @@ def bundle() -> str:
 
 
 def model_files(translator: Translator) -> dict[str, bytes]:
-    """Return a model in the form that the live translator reads: its config, its quantised weights and its tokenizer.
+    """Return a model in the form that the live translator reads: its config, its quantized weights and its tokenizer.
 
     Raises:
         UserError: if the live translator does not support this kind of model.
     """
     if not isinstance(translator, Translator):
         raise UserError("expected a Translator, which is a model with its tokenizer: Translator(model, tokenizer)")
+    if translator.device.int8:
+        raise UserError("the live translator rounds the weights itself: load the model with precision fp32, not int8")
     config = translator.model.config
     if config.positions == "rotary":
         raise UserError("the live translator does not support rotary positions")

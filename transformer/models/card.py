@@ -1,5 +1,7 @@
 """Model cards: training data, limitations, evaluation and training procedure of an exported model, from its files."""
 
+import re
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from tabulate import tabulate
 
 from transformer.checkpoint import BEST, load_checkpoint, read_settings
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.data.corpora import find_corpus
+from transformer.data.corpora import find_corpus, is_built_in
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import read_scores
@@ -74,7 +76,8 @@ def model_card(folder: Path, name: str) -> str:
         data["corpus"].partition("-")[0], "Expect poor translations of text that differs from the training data."
     )
     if other_data := _other_data(recipe):
-        limitations = f"The following describes models that were trained on `{data['corpus']}` alone. {limitations}"
+        corpus = _without_folders(data["corpus"])
+        limitations = f"The following describes models that were trained on `{corpus}` alone. {limitations}"
     sections = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
@@ -127,13 +130,12 @@ def _training_data(data: dict[str, Any]) -> str:
         f"*Source:* {manifest.citation or 'not stated'}."
         for manifest in corpus.manifests
     ]
-    return "\n\n".join(
-        [
-            f"`{corpus.name}`: {sources[0]}",
-            *sources[1:],
-            "The weights are under the licence of the course, MIT, as far as the licence of the data permits.",
-        ]
+    licence = (
+        "The weights are under the licence of the course, MIT, as far as the licence of the data permits."
+        if is_built_in(data["corpus"])
+        else "*Licence of the weights:* not stated; the owner of the model should add it here."
     )
+    return "\n\n".join([f"`{corpus.name}`: {sources[0]}", *sources[1:], licence])
 
 
 def _evaluation(scores: dict[str, Any]) -> str:
@@ -173,7 +175,11 @@ def _training_procedure(
         metrics: those of the exported checkpoint or, if it is an average, of the last step before it.
         n_averaged: number of checkpoints that were averaged; 0 for none.
     """
-    commands = dict.fromkeys(session["command"] for session in (*sessions, exported) if session["command"])
+    commands = dict.fromkeys(
+        shlex.join(map(_without_folders, shlex.split(session["command"])))
+        for session in (*sessions, exported)
+        if session["command"]
+    )
     columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
     columns |= {"threads": "threads", "versions": "versions"}
     rows = [[session[key] for key in columns.values()] for session in sessions]
@@ -197,6 +203,7 @@ def _initial_model(recipe: dict[str, Any], name: str) -> list[str]:
     initial, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
     if initial == name:
         return [f"Training continued from the weights of an earlier version of this model (SHA-256 `{digest}`)."]
+    initial = _without_folders(initial)
     return [f"The model was fine-tuned: training started from the weights of `{initial}` (SHA-256 `{digest}`)."]
 
 
@@ -208,7 +215,8 @@ def _other_data(recipe: dict[str, Any]) -> list[str]:
     if name in list_models() and read_settings(find_model(name) / RECIPE)["data"]["corpus"] == recipe["data"]["corpus"]:
         return []
     return [
-        f"Before that, its initial model `{name}` was trained on data of its own, which that model's card describes."
+        f"Before that, its initial model `{_without_folders(name)}` was trained on data of its own, which that model's "
+        "card describes."
     ]
 
 
@@ -217,10 +225,18 @@ def _settings(recipe: dict[str, Any]) -> str:
     defaults: dict[str, DataConfig | ModelConfig | TrainingConfig]
     defaults = {"data": DataConfig(), "model": ModelConfig(), "training": TrainingConfig()}
     rows = [
-        [f"{part}.{name}", recipe[part][name]]
+        [f"{part}.{name}", _without_folders(str(recipe[part][name]))]
         for part, settings in defaults.items()
         for name, default in asdict(settings).items()
         if name in recipe[part] and recipe[part][name] != default
     ]
     table = tabulate(rows, ["setting", "value"], "github", disable_numparse=True)
     return f"{table}\n\nAll other settings have their default values."
+
+
+def _without_folders(text: str) -> str:
+    """Shorten the absolute paths in a word of a command, or in a setting: "--run=/me/runs/a" to "--run=a".
+
+    A path may follow "=" or, in the name of a corpus of two files, the comma after the first one.
+    """
+    return re.sub(r"(^|[=,])/(?:(?!,/).)*/(?=.)", r"\1", text)

@@ -48,15 +48,17 @@ def export(
         mirror: as in `sentence_pairs`.
 
     Yields:
-        Text to print: the scores, and which test sets were skipped.
+        Text to print: whether an earlier export is replaced, the scores, and which test sets were skipped.
 
     Raises:
-        UserError: if the run cannot be used, the folder contains something else, the corpus has no such split, or no
-            test set is available.
+        UserError: if the run cannot be used, the folder is a file or contains something else, the corpus has no such
+            split, or no test set is available.
     """
     exported = provenance(device)
     translator = Translator.load(run, device)
-    if folder.exists() and not (folder.is_dir() and _is_export(folder)):
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose a folder")
+    if folder.exists() and not _is_export(folder):
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
     if not read_sessions(run):
         raise UserError(
@@ -68,6 +70,8 @@ def export(
     splits = splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]
     texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
     folder = folder.absolute()  # "." has no name
+    if (folder / CARD).exists():
+        yield f"replaces the earlier export in {folder}"
     work = folder / UNFINISHED  # on the same disk, wherever the folder may be
     try:
         shutil.rmtree(work, ignore_errors=True)

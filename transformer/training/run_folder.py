@@ -87,9 +87,11 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
         return
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
     saved = read_settings(run / RECIPE)
-    if saved.get("text_sha256") not in (None, recipe.get("text_sha256")) and not force:
+    corpus = saved.get("data", {}).get("corpus")
+    text_changed = saved.get("text_sha256") not in (None, recipe.get("text_sha256"))
+    if text_changed and corpus == recipe.get("data", {}).get("corpus") and not force:
         raise UserError(
-            f"{run} was started with another text: {saved.get('data', {}).get('corpus')} has changed since. "
+            f"{run} was started with another text: {corpus} has changed since. "
             "Choose another folder with --run, or add --force, which works if the new text leads to the same vocabulary"
         )
     changes = [change for change in differences(saved, recipe) if change.partition(":")[0] not in MAY_CHANGE]

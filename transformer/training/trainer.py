@@ -103,6 +103,8 @@ class Trainer:
         compiled: bool = False,
         initial_model: Transformer | None = None,
     ) -> None:
+        if device.int8:
+            raise UserError("int8 is for translation: train in another precision")
         check_memory(model_config, config, device, context.world_size)
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.context = config, data, device, context

@@ -1,5 +1,7 @@
 """The baselines compute what the package computes: the same loss, and the same translations token for token."""
 
+import logging
+
 import numpy as np
 import pytest
 import torch
@@ -97,9 +99,17 @@ def equal(generated: list[list[int]], translations: list[list[int]]) -> bool:
     return [tokens[: MAX_NEW_TOKENS - 1] for tokens in generated] == translations
 
 
-def test_marian_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:
+def test_marian_generates_the_same_and_warns_of_nothing(
+    lively: Transformer,
+    sentences: Tensor,
+    translations: list[list[int]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     assert equal(HuggingFaceMarian(lively).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
+    assert caplog.messages == []
 
 
 def test_ctranslate2_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:

@@ -398,6 +398,34 @@ def test_names_of_files_and_folders_may_have_commas(folder: Path, monkeypatch: p
         pairs_of(absolute_name("none.en,none.de"))
 
 
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [
+        ("my.de,my.en", ("de", "en")),
+        ("my.en.gz,my.fr.txt.gz", ("en", "fr")),
+        ("c.tgz:de-en/train.de,c.tgz:de-en/train.en.txt", ("de", "en")),
+        ("c.tgz:in/de,en", ("de", "en")),
+        ("english.txt,german.gz", ("en", "de")),
+        ("english.gz,german.gz", ("en", "de")),
+        ("train.de-en,x.de", ("en", "de")),
+        ("t.tsv:2,t.tsv:1", ("en", "de")),
+    ],
+)
+def test_two_files_are_in_the_languages_of_their_names_and_need_not_exist(
+    name: str, languages: tuple[str, str]
+) -> None:
+    assert find_corpus(name).languages == find_corpus(name.replace(",", ", ")).languages == languages
+
+
+def test_the_order_of_two_files_named_by_language_does_not_matter(folder: Path) -> None:
+    for side in ("en", "de"):
+        write(folder / f"x.{side}", "".join(f"{side} {i}\n" for i in range(100)))
+    for direction in ("en-de", "de-en"):
+        for split in ("train", "valid", "test"):
+            assert pairs_of("x.de,x.en", split, direction) == pairs_of("x.en, x.de", split, direction)
+    assert absolute_name("x.en, x.de") == f"{folder}/x.en,{folder}/x.de"
+
+
 def test_a_manifest_with_remote_and_local_files(folder: Path) -> None:
     archive = tgz({"in/fr": "un\ndeux\n", "in/en": "one\ntwo\n"})
     described = {
@@ -634,6 +662,14 @@ def test_the_fingerprint_of_fetched_files_is_their_checksum_and_needs_no_file() 
     assert not data_folder().exists()
 
 
+def test_the_fingerprint_of_your_own_text_stays_so_that_old_runs_resume(folder: Path) -> None:
+    write(folder / "x.en", "a\n")
+    write(folder / "x.de", "b\n")
+    write(folder / "x.tsv", "a\tb\n")
+    fingerprints = [find_corpus(name).fingerprint()[:12] for name in ("x.en,x.de", "x.tsv")]
+    assert fingerprints == ["cb901590e4c1", "127282a6b9cb"]
+
+
 def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({find_corpus(name).fingerprint() for name in ("pocket", "copy")}) == 2
     before = find_corpus("copy").fingerprint()
@@ -678,10 +714,8 @@ def test_an_unknown_or_invalid_corpus(name: str, message: str, folder: Path) -> 
     ("name", "message"),
     [
         ("a.en,none.de", "none.de: No such file"),
-        ("a.en,", "it is not a file"),
-        ("a.en,a.en,a.en", "a.en,a.en: No such file"),
         ("a.en,a\0b", "embedded null byte"),
-        ("~no-such-user/a,a.en", "~no-such-user/a: No such file"),
+        ("~no-such-user/a,a.de", "~no-such-user/a: No such file"),
     ],
 )
 def test_a_missing_text(name: str, message: str, folder: Path) -> None:
@@ -692,14 +726,43 @@ def test_a_missing_text(name: str, message: str, folder: Path) -> None:
         pairs_of(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a.en", "there is no tab in line 1 of a.en"),
+        ("a.en,", "'a.en,' does not name two files"),
+        (", a.de", "', a.de' does not name two files"),
+        ("a.en,b.de,c.en", "'a.en,b.de,c.en' does not name two files"),
+    ],
+)
+def test_what_your_own_text_must_be(name: str, problem: str, folder: Path) -> None:
+    write(folder / "a.en", "a\n")
+    expected = "your own text must be TABLE.tsv (English, a tab, German), TEXT.en,TEXT.de or MANIFEST.json"
+    with pytest.raises(UserError, match=f"^{re.escape(f'{problem}: {expected}')}$"):
+        find_corpus(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.en,b.en.gz", "a.de,b.de", "t.tsv:1,./t.tsv:1", "a,a", "a.de,b", "a,b.en", "a.fr,b"]
+)
+def test_two_files_in_unclear_languages(name: str) -> None:
+    first, second = name.split(",")
+    message = f"the languages of {first} and {second} are unclear: give two different files, both named by language"
+    with pytest.raises(UserError, match=f"^{re.escape(message)}, as in TEXT.en,TEXT.de$"):
+        find_corpus(name)
+
+
 def test_messages_name_your_own_corpus_by_its_file(folder: Path) -> None:
     write(folder / "talks.tsv", "a\tb\n")
-    write(folder / "news.en", "a\n")
-    write(folder / "news.de", "b\n")
-    for corpus, name in (("talks.tsv", "talks"), ("news.en,news.de", "news"), ("talks.tsv:1,talks.tsv:2", "talks")):
+    by_name = "set data.direction, or name the files by language, as in TEXT.en,TEXT.fr"
+    for corpus, name, remedy in (
+        ("talks.tsv", "talks", "for other languages, write a MANIFEST.json"),
+        ("news.en,news.de", "news", by_name),
+        ("talks.tsv:1,talks.tsv:2", "talks", by_name),
+    ):
         assert find_corpus(corpus).name == name
-        message = f"the direction of {name} must be en-de or de-en; got 'en-fr'; for other languages, write a MANIFEST"
-        with pytest.raises(UserError, match=f"^{message}.json$"):
+        message = f"the direction of {name} must be en-de or de-en; got 'en-fr'; {remedy}"
+        with pytest.raises(UserError, match=f"^{message}$"):
             sentence_pairs(corpus, "train", "en-fr")
 
 

@@ -451,12 +451,15 @@ def test_a_failed_preparation_leaves_no_files(
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"),
-    [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"), (OSError("odd"), "odd")],
+    ("fault", "message"),
+    [
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded. Free some disk space, or set"),
+        (OSError("odd"), "odd. Set"),
+    ],
 )
-def test_disk_errors_while_cleaning(fault: Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_errors_while_cleaning(fault: Exception, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cleaner, "clean", fails_inside(Cleaner.clean, fault))
-    with pytest.raises(UserError, match=f"^cannot store the prepared data in .*: {reason}. Free some"):
+    with pytest.raises(UserError, match=f"^cannot store the prepared data in .*: {message} .TRANSFORMER_DATA"):
         prepare(DATA, SIZE)
 
 
@@ -468,7 +471,7 @@ def test_a_real_limit_on_file_sizes(size: int, cache: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"^cannot store the prepared data in .*: File too large\. Free some"):
+        with pytest.raises(UserError, match=r"^cannot store the prepared data in .*: File too large\. Set"):
             prepare(DATA, SIZE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -545,7 +548,8 @@ def test_a_damaged_folder_is_reported() -> None:
 def test_the_cache_folder_is_a_file(cache: Path) -> None:
     cache.parent.write_text("mine")
     with pytest.raises(
-        UserError, match=f"^cannot store the prepared data in {cache}: .*, or set .TRANSFORMER_DATA to another folder"
+        UserError,
+        match=f"^cannot store the prepared data in {cache}: Not a directory. Set .TRANSFORMER_DATA to a folder that",
     ):
         prepare(DATA, SIZE)
     assert cache.parent.read_text() == "mine"
@@ -592,9 +596,16 @@ def test_everything_filtered_away(cache: Path) -> None:
     Path("train.tsv").write_text(f"{long}\t{long}\n" * 1200)
     with pytest.raises(UserError, match=r"^none of the 1,200 train pairs of own has 1 to 1 tokens on each side$"):
         prepare(config(max_length=1), 14)
+    assert contents(cache) == {}
+
+
+def test_no_pair_is_left_for_validation(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tokenizer, "train", lambda *_: pytest.fail("it was trained"))
+    Path("small.tsv").write_text("ab\tba\n" * 5)
     Path("valid.tsv").write_text("")
-    with pytest.raises(UserError, match=r"^none of the 0 valid pairs of own has"):
-        prepare(DATA, 14)
+    for corpus, name in (("small.tsv", "small"), ("own.json", "own")):
+        with pytest.raises(UserError, match=f"^{name} has no pairs for validation: 1 source sentence in 20 is held"):
+            prepare(config(corpus=corpus), SIZE)
     assert contents(cache) == {}
 
 

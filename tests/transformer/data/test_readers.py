@@ -286,7 +286,9 @@ def test_selectors_that_do_not_fit_the_file(folder: Folder) -> None:
             f"{kind} is not an archive: give the number of a column after it, not {inside!r}"
         )
     assert folder.fault("a\tb\n", "a.tsv") == "a.tsv is a table: say which column, as in a.tsv:1"
-    assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == "a.tsv: line 2 has no column 3, only 2"
+    assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == (
+        "a.tsv: line 2 has no column 3, only 2: separate the columns by tabs"
+    )
     assert folder.lines("a\tb\tc\na\tb\n", "a.tsv", "2") == ["b", "b"]
 
 

@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.interactive.quantization import LARGEST, dequantize, quantize
+from transformer.interactive.quantization import dequantize, quantize
+from transformer.quantization import LARGEST
 
 
 def test_a_small_example() -> None:

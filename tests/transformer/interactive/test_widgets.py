@@ -26,7 +26,7 @@ def tokenizer() -> Tokenizer:
     return load_model("pocket-small", "cpu").tokenizer
 
 
-def test_the_files_are_the_quantised_model(tokenizer: Tokenizer) -> None:
+def test_the_files_are_the_quantized_model(tokenizer: Tokenizer) -> None:
     translator = Translator(Transformer(SMALL).eval(), tokenizer)
     before = {name: p.clone() for name, p in translator.model.named_parameters()}
     files = model_files(translator)

@@ -395,6 +395,16 @@ def test_changed_settings_are_named_and_need_force(tmp_path: Path, data: Prepare
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
 
 
+def test_another_text_is_called_a_changed_one_only_if_it_is_that_of_the_same_corpus(tmp_path: Path) -> None:
+    saved = {"data": {"corpus": "/x.tsv"}, "text_sha256": "0"}
+    runs.write_recipe(tmp_path, saved)
+    with pytest.raises(UserError, match=r"another text: /x\.tsv has changed since"):
+        runs.check_run_folder(tmp_path, saved | {"text_sha256": "1"})
+    for other, sha256 in (("pocket", None), ("/y.tsv", "1")):
+        with pytest.raises(UserError, match=rf"with other settings \(.*data\.corpus: /x\.tsv, now {other}\)"):
+            runs.check_run_folder(tmp_path, {"data": {"corpus": other}, "text_sha256": sha256})
+
+
 def test_a_run_resumes_with_another_dropout(tmp_path: Path, data: PreparedData) -> None:
     run = tmp_path / "run"
     run_training(run, data)

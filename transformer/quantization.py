@@ -1,0 +1,96 @@
+"""Integers of 8 bits instead of floats, for linear layers of a model that translates on a CPU.
+
+`quantize_linear_layers` rounds the weights once; their inputs are rounded in every call, which is known as dynamic
+quantization. It needs neither training nor calibration, and a CPU multiplies such integers several times as fast as
+numbers in float32.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+LARGEST = 127
+"""The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
+LARGEST_WEIGHT = 63
+"""The largest integer of a weight. On CPUs without the instructions called VNNI, sums of two products must fit into 16
+bits; with larger weights they would overflow, and the result would be wrong without an error."""
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def quantize_rows(x: Tensor, largest: int = LARGEST) -> tuple[Tensor, Tensor]:
+    """Round each row of a matrix to integers, in units of its largest absolute value / ``largest``.
+
+    Args:
+        x: (rows, columns), floating point.
+        largest: the largest integer, at most 127.
+
+    Returns:
+        The integers, (rows, columns), int8, and the units, called scales, (rows, 1), in the dtype of ``x``. Integers
+        times scales differ from ``x`` by half a scale at most.
+    """
+    scales = x.abs().amax(dim=1, keepdim=True) / largest
+    nonzero = scales.clamp(min=torch.finfo(x.dtype).tiny)
+    return (x / nonzero).round_().to(torch.int8), scales
+
+
+@dataclass(frozen=True)
+class Int8Weight:
+    """The weight of a linear layer in int8. With it, ``torch.nn.functional.linear`` calls `int8_linear`."""
+
+    integers: Tensor
+    """(out, in), int8."""
+    scales: Tensor
+    """(out, 1), float32: integers times scales are nearly the original weights."""
+
+    def __getitem__(self, rows: slice) -> "Int8Weight":
+        """Return the weight of some of the outputs."""
+        return Int8Weight(self.integers[rows], self.scales[rows])
+
+    def float(self) -> "Int8Weight":
+        """Return the weight itself, because its products are in float32."""
+        return self
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: Sequence[type], args: Any, kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """PyTorch calls this instead of a function that gets such a weight."""
+        return int8_linear(*args, **(kwargs or {})) if function is F.linear else NotImplemented
+
+
+def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None = None) -> Tensor:
+    """Compute a linear layer, x Wᵀ + b, with a product of integers.
+
+    Args:
+        x: (..., in), float32, on a CPU; each row is rounded with a scale of its own.
+        weight: (out, in).
+        bias: (out,); None: none.
+
+    Returns:
+        (..., out), float32.
+    """
+    integers, scales = quantize_rows(x.reshape(-1, x.size(-1)))
+    products = torch._int_mm(integers, weight.integers.t())  # in int32, so they are exact
+    y = products.float().mul_(weight.scales[:, 0])
+    y = y.mul_(scales) if bias is None else torch.addcmul(bias, y, scales)
+    return y.view(*x.shape[:-1], -1)
+
+
+def quantize_linear_layers(model: Model) -> Model:
+    """Return a copy of a model on a CPU in which each linear layer has an `Int8Weight`.
+
+    The copy is for inference only: these weights are not among its parameters. Embeddings are not changed.
+    """
+    model = copy.deepcopy(model)
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear):
+            weight = layer.weight.detach().float()
+            del layer.weight
+            layer.weight = Int8Weight(*quantize_rows(weight, LARGEST_WEIGHT))  # type: ignore[assignment]
+    return model
