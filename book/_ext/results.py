@@ -400,7 +400,10 @@ def speed(root: Path) -> list[Part]:
         found.append(table(ORIGIN, [origin(facts)], long=True))
         cpu, threads = facts["machine"].split(",")[0], facts["threads"]
         trained = [f"`{record['recipe']}`{', compiled' if record['compiled'] else ''}" for record in recipes]
+        names = [f"`{benchmark['name']}`" for benchmark in facts.get("benchmarks", [])]
         title = f"Training {', '.join(trained)}" if trained else "Against other implementations"
+        if names and not ratios:
+            title += f", {', '.join(names)}"
         tables.append(folded(f"{title}: {cpu}, {threads} thread{'s' if threads > 1 else ''}", *found))
         if ratios:
             alt = f"Our speed divided by that of other implementations, {cpu}, mean over the rounds: "
