@@ -118,9 +118,9 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* are wrong, too: they agree with the wrong *Die*.)
+# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* agree with the wrong *Die*.)
 #
-# The paper hopes that attention makes a model easier to interpret (§4), and shows a few heads in its last figures, each in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
+# The paper hopes that attention makes a model easier to interpret (§4). We ask three questions about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
 # By the end you will be able to record a model's attention weights, tell a head's pattern from chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input).
@@ -155,7 +155,7 @@ assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
 recorded["weights"].shape  # (batch, heads, query, key)
 
 # %% [markdown]
-# The two outputs are equal. The package's `record_attention` records all attention layers at once. We use it on a larger model, `everyday`. Its encoder reads *The little girl with the red hat told her mother that she had lost her new doll in the park*, and its decoder reads its own translation of that:
+# The package's `record_attention` records all attention layers at once. We use it on a larger model, `everyday`. Its encoder reads *The little girl with the red hat told her mother that she had lost her new doll in the park*, and its decoder reads its own translation of that:
 
 # %% tags=["hide-input"]
 everyday = transformer.load("everyday", precision="fp32")
@@ -177,7 +177,7 @@ for name, w in long_weights.items():
     print(f"{name:25} {tuple(w.shape)}")
 
 # %% [markdown]
-# The figure shows all heads of the encoder and of the cross-attention; *cross 2* is the cross-attention of the decoder's layer 2. (Layers and heads count from 1 in figures and tables, but from 0 in code and in the names of modules.) **Choose a head**, and point at a cell, or tap it, to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
+# In the figure, *cross 2* is the cross-attention of the decoder's layer 2. (Layers and heads count from 1 in figures and tables, but from 0 in code.) **Choose a head**, and point at a cell, or tap it, to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
 #
 # - *encoder 3, head 6*: most tokens attend to the one before them.
 # - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, and the first *her* to *mother*.
@@ -260,7 +260,7 @@ head = torch.tensor(
 #
 # </details>
 #
-# The measures for the previous token and for `<eos>` have the same form: pick one key for each query, and average the weights on these keys. One function does this for a whole batch and all heads. Its `keys` are positions, with −1 for a query that doesn't count:
+# The two measures above pick one key for each query, and average the weights on these keys. One function does this for a whole batch and all heads. Its `keys` are positions, with −1 for a query that doesn't count:
 
 
 # %%
@@ -280,11 +280,11 @@ assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 # %% [markdown]
 # Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without a baseline.** So we score `pocket-small` and an untrained model with the same architecture, on 200 pairs from the test set of the pocket corpus, with teacher forcing.
 #
-# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*untrained*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *sharpness* is 1 if each query puts all its weight on one key, and 0 if it gives all keys the same. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun.
+# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*untrained*). *self* is the decoder's self-attention. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun.
 #
-# <details><summary>The other measures in detail</summary>
+# <details><summary>The other measures in the table</summary>
 #
-# In self-attention, *same position* is the weight that a token puts on itself. In cross-attention, take the row that predicts German token number $i$: *previous*, *same position* and *next* are the English tokens number $i - 1$, $i$ and $i + 1$.
+# *sharpness* is 1 if each query puts all its weight on one key, and 0 if it gives all keys the same. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. In self-attention, *same position* is the weight that a token puts on itself. In cross-attention, take the row that predicts German token number $i$: *previous*, *same position* and *next* are the English tokens number $i - 1$, $i$ and $i + 1$.
 #
 # </details>
 
@@ -499,7 +499,11 @@ assert [round(x, 2) for x in everyday_noun["score"]] == [0.53, 0.3]
 # %% [markdown]
 # **Training makes heads different.** Untrained heads all score nearly the same. Many trained heads score clearly higher, and some clearly lower: a low score is learned, too. But **hardly any head is described by one measure**. In `everyday`, the best head for *previous* puts only 0.71 of its weight there, and no head alone finds the nouns: the best two score 0.53 and 0.30.
 #
+# <details><summary>Which kinds of heads do larger models have?</summary>
+#
 # In larger translators, [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find *positional* heads, which attend to a neighbour, *syntactic* ones, which link a verb to its subject, for example, and heads that attend to the rarest word. [Clark et al. (2019)](https://aclanthology.org/W19-4828/) examine the heads of BERT.
+#
+# </details>
 
 # %% [markdown]
 # ## What attention weights don't show
@@ -517,11 +521,17 @@ assert_close(first @ value, second @ value)
 first @ value
 
 # %% [markdown]
-# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them. Weights alone don't settle the matter; ablation and patching can, as you will see after this section.
+# So weights alone don't explain an output. We need experiments, which follow after this section.
+#
+# <details><summary>Is attention an explanation? A debate</summary>
+#
+# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them.
+#
+# </details>
 #
 # ### Much weight on little: attention sinks
 #
-# Back to *uppe* and its weight on `<eos>`. When does *cross 2, head 4* of `everyday` attend to `<eos>`? We average its weight there over three groups of predicted tokens: those that begin a word, those that continue one, and `<eos>` itself:
+# Back to *uppe*: when does *cross 2, head 4* of `everyday` attend to `<eos>`? We average its weight there over three groups of predicted tokens:
 
 # %% tags=["hide-input"]
 name, h = "decoder.1.cross_attention", 3
@@ -548,9 +558,9 @@ for what, group in (
     print(f"predicts {what:17} weight on <eos> {on_eos[group].mean():.2f}")
 
 # %% [markdown]
-# In the middle of a word, the model presumably needs little new information from the source, but the weights still have to sum to one. `<eos>` may then be an **attention sink**: a token that gets the weight because it adds little to the output. [Xiao et al. (2024)](https://arxiv.org/abs/2309.17453) coined the term for the first tokens in language models.
+# In the middle of a word, the model presumably needs little new information from the source, but the weights still have to sum to one. `<eos>` may then be an **attention sink** ([Xiao et al., 2024](https://arxiv.org/abs/2309.17453)): a token that gets the weight because it adds little to the output.
 #
-# Does it add little? What a key adds is its weight times its value, projected by the head's part of $W^O$. A heat map shows only the weight; [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) propose to look at the norm of the product. We leave the weight out, and divide the norm of the projected value of `<eos>` by the mean norm of the other keys' projected values. Here is this *relative norm* (*norm* in the table) for all cross-attention heads whose weight on `<eos>` is at least 0.15:
+# Does it add little? What a key adds is its weight times its value, projected by the head's part of $W^O$. A heat map shows only the weight. So we divide the norm of the projected value of `<eos>` by the mean norm of the other keys' projected values ([Kobayashi et al., 2020](https://aclanthology.org/2020.emnlp-main.574/)). Here is this *relative norm* for all cross-attention heads whose weight on `<eos>` is at least 0.15:
 
 
 # %% tags=["hide-cell"]
@@ -569,7 +579,7 @@ def relative_norm_at_eos(model, name, memory, source):
 
 # %% tags=["hide-input"]
 norms = {}  # model, layer -> (heads,), for heads with enough weight on <eos>
-print(f"{'head':29}  weight  norm")
+print(f"{'head':29}  weight  relative norm")
 for label, net, recorded, ids in (
     ("pocket-small", model, weights, source),
     ("everyday", everyday_model, everyday_weights, everyday_source),
@@ -585,21 +595,19 @@ for label, net, recorded, ids in (
         norms[label, short(name)] = norm.cpu()[weight >= 0.15]
         for h in (weight >= 0.15).nonzero().flatten().tolist():
             head = f"{label}, {short(name)}, head {h + 1}"
-            print(f"{head:29}  {weight[h]:6.2f}  {norm[h]:4.2f}")
+            print(f"{head:29}  {weight[h]:6.2f}  {norm[h]:13.2f}")
 
 # %% [markdown]
-# In *cross 2* and *cross 3* of `everyday`, the relative norm is at most about a third: weight on `<eos>` adds much less than the same weight on another token, so `<eos>` is a sink. In `pocket-small`, it is a sink for head 3, but for the other three heads of *cross 2*, it adds as much as another token, or more. *cross 1* of `everyday` is in between; whether the weight on `<eos>` matters there, only an ablation can show. In a heat map, all of these heads look alike.
+# In *cross 2* and *cross 3* of `everyday`, the relative norm is at most about a third: weight on `<eos>` adds much less than the same weight on another token, so `<eos>` is a sink. In `pocket-small`, it is a sink for head 3, but for the other three heads of *cross 2*, it adds as much as another token, or more. *cross 1* of `everyday` is in between. In a heat map, all of these heads look alike.
 
 # %% [markdown]
 # ### Position 3 isn't word 3: attention rollout
 #
 # After the first layer, the vector at a position also contains information from other positions. So a weight on position 3 in layer 2 isn't a weight on word 3 alone. **Attention rollout** ([Abnar and Zuidema, 2020](https://aclanthology.org/2020.acl-main.385/)) estimates how much of each input token reaches each position through all layers. It averages the heads of each layer, averages the result with the identity matrix, for the residual connection, and multiplies these matrices.
 #
-# To test it, we replace one input token by a random other one, and measure how far the encoder's output moves at each position. The table shows the **rank correlation** of this measurement with three estimates: *nearness*, a baseline without any weights (the nearer a token, the higher its rank), the mean weights of the last layer, and rollout:
+# <details><summary>A test of rollout: replace one token at a time</summary>
 #
-# <details><summary>The correlation in detail</summary>
-#
-# For each position of the output, an estimate and the measurement both rank the input tokens. Spearman's rank correlation is 1 if the two orders are the same, and about 0 if they are unrelated. The table has its mean over all positions of 40 sentences.
+# In the two folded cells below, we replace one input token by a random other one, and measure how far the encoder's output moves at each position. The table shows the **rank correlation** of this measurement with three estimates: *nearness*, a baseline without any weights (the nearer a token, the higher its rank), the mean weights of the last layer, and rollout. For each position of the output, an estimate and the measurement both rank the input tokens. Spearman's rank correlation is 1 if the two orders are the same, and about 0 if they are unrelated. The table has its mean over all positions of 40 sentences.
 #
 # </details>
 
@@ -663,7 +671,7 @@ compared = {
     ),
 }
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 print("rank correlation with the measurement")
 print(f"{'':12}  nearness  last layer  rollout")
 for label, values in compared.items():
@@ -689,7 +697,7 @@ assert on_eos[real_labels & begins].mean() < 0.15
 assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 
 # %% [markdown]
-# Rollout agrees with the measurement better than the weights of the last layer do. But in `everyday`, nearness agrees even better: the order is mostly a matter of distance. Rollout also ignores values and feed-forward networks, and counts a sublayer's input and output as one half each, whatever their size. So don't rely on it alone.
+# In our test (folded above), rollout predicts the effect of replacing a token better than the weights of the last layer do, but in `everyday`, a guess by distance alone does even better. Rollout also ignores values and feed-forward networks, so don't rely on it alone.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -748,7 +756,7 @@ by_search = [
 assert math.isclose(sum(by_search) / len(by_search), exact, abs_tol=1e-6)
 
 # %% [markdown]
-# Now we ablate each head alone. The heat map shows the share of exact sentences without it. Look for the darkest cell:
+# Now we ablate each head alone. Look for the darkest cell:
 
 # %%
 heads = [(name, h) for name in weights for h in range(4)]
@@ -788,7 +796,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count all wrong tokens, and how many of them are determiners, with each head of this layer ablated in turn. The last line is a **mean ablation** of head 4. Its output is replaced not by zeros, which the rest of the model never met in training, but by its mean over all tokens of our 200 sentences:
+# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count all wrong tokens, and how many of them are determiners, with each head of this layer ablated in turn. The last line is a **mean ablation** of head 4: its output is replaced not by zeros, which the rest of the model never met in training, but by its mean over all tokens:
 
 
 # %% tags=["hide-cell"]
@@ -867,7 +875,7 @@ live_translator(translator, [english, "He had to look for the picture."])
 # %% [markdown]
 # ### Effects that don't add up
 #
-# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated at once? For each layer, we add up the four rises of the loss when one head is ablated at a time, and compare this sum with the rise when all four are ablated:
+# What if all four heads of a layer are ablated at once? For each layer, we compare the rise of the loss with the sum of the four rises when one head is ablated at a time:
 
 # %%
 together = {}
@@ -885,7 +893,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %% [markdown]
-# In all layers but *encoder 2*, ablating all heads raises the loss by several times the sum. So the effects aren't additive. One explanation is **redundancy**: while one head is missing, others carry the same information. Heads that take over only when another is ablated are called **backup heads**; to find them, we would have to measure how *their* outputs change. In *encoder 2*, the two numbers are about the same: the other heads don't make up for the noun head.
+# In all layers but *encoder 2*, ablating all heads raises the loss by several times the sum. One explanation is **redundancy**: while one head is missing, others carry the same information. Heads that take over only when another is ablated are called **backup heads**. In *encoder 2*, the two numbers are about the same: the other heads don't make up for the noun head.
 #
 # How many heads can we ablate at once? We rank them by how much the loss rises without each one. Then we ablate more and more, beginning with either the most or the least important:
 
@@ -957,6 +965,7 @@ assert least_first[18] == 0 and len(heads) == 24
 # %% tags=["hide-cell"]
 @contextmanager
 def hooked(module, function):
+    """Attach a hook for the length of a with block."""
     hook = module.register_forward_hook(function)
     try:
         yield
@@ -997,7 +1006,7 @@ print("logit of Die minus logit of Der")
 print(f"kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: in the corrupted run, with `kings`, we choose a stage (the embedding, or the output of a layer) and a position, and replace the vector there by the one from the clean run, with `queens`. The effect of a patch is how far it moves the difference of the logits, from 0 (as with `kings`) to 1 (as with `queens`). (The folded `hooked` attaches a hook for the length of a `with` block.)
+# Now we patch the encoder's residual stream: in the corrupted run, with `kings`, we choose a stage (the embedding, or the output of a layer) and a position, and replace the vector there by the one from the clean run, with `queens`. The effect of a patch is how far it moves the difference of the logits, from 0 (as with `kings`) to 1 (as with `queens`).
 
 
 # %%
@@ -1010,6 +1019,7 @@ def effect_of_patch(module, select):
         output[select] = kept["output"][select]
         return output  # replaces the module's output
 
+    # hooked (in the folded cell) attaches a hook for the length of a with block
     with hooked(module, lambda _, args, output: kept.update(output=output)):
         die_minus_der(queens)
     with hooked(module, patch):
@@ -1109,9 +1119,13 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
-# That is $1 - F_1$: with precision $|A \cap S| / |A|$ and recall $|A \cap S| / |S|$, the fraction is their harmonic mean.
+# <details><summary>The AER and the F₁ score</summary>
 #
-# An example: *The child gave up.* and *Das Kind gab auf.* have seven gold links, since both words of *gave up* are linked to both of *gab auf*, and the full stops count as words. An aligner that proposes one correct link for each of the five German words has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
+# The AER is $1 - F_1$: with precision $|A \cap S| / |A|$ and recall $|A \cap S| / |S|$, the fraction is their harmonic mean.
+#
+# </details>
+#
+# An example: *The child gave up.* and *Das Kind gab auf.* have seven gold links, since both words of *gave up* are linked to both of *gab auf*, and the full stops count as words. With one correct link for each of the five German words, the AER is $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
 
 
 # %%
@@ -1147,7 +1161,7 @@ def links(between_words):
 
 
 # %% [markdown]
-# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So two rows could belong to a German token: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). Here are both, for the head of `pocket-small` with the lowest AER; orange frames are gold links:
+# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So two rows could belong to a German token: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). Here are both, for the head of `pocket-small` with the lowest AER:
 
 # %% tags=["hide-input"]
 golds = [pair.alignment for pair in pairs]
@@ -1352,7 +1366,7 @@ assert better_when_read == [[0, 1], [0, 3], [0, 5]], better_when_read
 #
 # </details>
 #
-# In `everyday`, however, three heads of the first layer (*cross 1, heads 2, 4 and 6*) align better in the row that *reads* the word. Perhaps they find out which part of the source is already translated, so that later layers know what comes next; we haven't tested that. So measure both rows, and report which one you used.
+# In `everyday`, however, three heads of the first layer (*cross 1, heads 2, 4 and 6*) align better in the row that *reads* the word. So measure both rows, and report which one you used.
 
 # %% [markdown]
 # ## Induction heads
@@ -1410,7 +1424,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# The plot shows the accuracy on repeated tokens during training, averaged over ten steps at a time. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are the means of these weights over 64 sequences of 24 tokens, in which a token may occur up to four times: in layer 1 for first occurrences, in layer 2 for repetitions, and for comparison those of a head with *uniform* weights.
+# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. Look at the first *a b c …* in layer 1, and at the second one in layer 2. Below are the means of these weights over 64 sequences, and for comparison those of a head with *uniform* weights.
 
 
 # %% tags=["hide-input"]
@@ -1495,7 +1509,13 @@ for what, (by_head, uniform) in (
     print(f"{what:33}  {by_head:.2f}  {uniform:7.2f}")
 
 # %% [markdown]
-# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can do little more than guess how far back to attend. (Our translators have no induction heads: on random tokens that repeat, no head of their decoders scores clearly above uniform weights.)
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can do little more than guess how far back to attend.
+#
+# <details><summary>Do our translators have induction heads?</summary>
+#
+# No: on random tokens that repeat, no head of their decoders scores clearly above uniform weights.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
@@ -1514,14 +1534,20 @@ for net, sentences in ((model, source), (everyday_model, everyday_source)):
 # %% [markdown]
 # ## The logit lens
 #
-# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream ([Encoder and decoder layers](06_layers.ipynb)). So we can take a vector after any layer (the folded cell records them in `states`, with hooks), and pass it through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)). In a post-norm model, each layer norm rescales the stream, so the lens is less meaningful.
+# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream ([Encoder and decoder layers](06_layers.ipynb)). So we can take a vector after any layer, and pass it through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
+#
+# <details><summary>And in a post-norm model?</summary>
+#
+# There, each layer norm rescales the stream, so the lens is less meaningful.
+#
+# </details>
 
 # %% tags=["hide-input"]
 assert everyday_model.config.norm == "pre"
 sentence = "The little girl told her mother that she had lost her new doll."
 (translation,) = everyday.greedy_search([sentence])
 prefix = [BOS, *everyday.tokenizer.encode(translation)]
-states = []  # of the residual stream: the embedding, then each layer
+states = []  # recorded by hooks, of the residual stream: the embedding, then each layer
 start = everyday_model.decoder[0].register_forward_pre_hook(
     lambda module, args: states.append(args[0])
 )
@@ -1546,7 +1572,7 @@ with torch.no_grad():
 assert_close(lens[-1], logits)  # after the last layer, it is the model's output
 
 # %% [markdown]
-# The encoder reads *The little girl told her mother that she had lost her new doll*, and the decoder its own translation, *Das kleine Mädchen sagte ihrer Mutter, sie habe ihre neue Puppe verloren*. The figure has a row for each token that the decoder reads, and a column for each stage. A cell shows the token with the highest probability; the brighter, the more probable. Follow a row from left to right:
+# The model translates *The little girl told her mother that she had lost her new doll*. The figure has a row for each token that the decoder reads, and a column for each stage. A cell shows the token with the highest probability; the brighter, the more probable:
 
 # %% tags=["hide-input"]
 probabilities = torch.stack([table[0].softmax(-1).cpu() for table in lens], dim=1)
@@ -1586,7 +1612,7 @@ assert (
 )
 
 # %% [markdown]
-# In the first column, each row shows the token that was read, because input and output embeddings share their weights. Layer 1 hardly changes that. After layer 2, most rows show a candidate for the next token, and about half of all rows the final one. Be careful with the early columns: in training, the output layer only gets vectors from after the last layer.
+# In the first column, each row shows the token that was read, because input and output embeddings share their weights. Layer 1 hardly changes that. After layer 2, most rows show a candidate for the next token. Be careful with the early columns: in training, the output layer only gets vectors from after the last layer.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1606,7 +1632,7 @@ for label, recorded, h in (
     print(f"{label:9}  {len(found):11}  {mean:.2f}  {largest:12.2f}")
 
 # %% [markdown]
-# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is how much *encoder 2, head 3* attends to `<eos>`, first measured correctly and then with each of these mistakes:
+# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is the weight of *encoder 2, head 3* on `<eos>`, with each of these mistakes:
 
 # %% tags=["hide-input"]
 eos_keys = key_tables(source, source, causal=False)["special token"]
@@ -1626,21 +1652,14 @@ averaged = mean_weight(weights[name].mean(dim=1, keepdim=True), noun_keys)[0]
 print(f"on the noun: noun head {one_head:.2f}, mean of heads {averaged:.2f}")
 
 # %% [markdown]
-# **Different lengths.** "In short sentences, the head attends more to the previous token." That holds even for an **untrained** head, because it gives each of $n$ tokens about $1/n$. Divide by that, and the difference is gone:
-
-# %% tags=["hide-input"]
-previous_keys = key_tables(source, source, causal=False)["previous"]
-n_keys = (source != PAD).sum(dim=-1)
-table = random_weights["encoder.0.self_attention"]
-for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
-    raw = mean_weight(table[rows], previous_keys[rows])[0]
-    times_n = (table * n_keys[:, None, None, None])[rows]
-    relative = mean_weight(times_n, previous_keys[rows])[0]
-    print(f"{what:5} sentences: weight {raw:.3f}, divided by 1/n {relative:.2f}")
+# <details><summary>Comparing short and long sentences</summary>
+#
+# "In short sentences, the head attends more to the previous token." That holds even for an **untrained** head, because it gives each of $n$ tokens about $1/n$. Divide by that before you compare.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 assert averaged < 0.6 * one_head
-assert table.shape[1] == 4 and 0.8 < relative < 1.3
 eos_weight = mean_weight(weights["encoder.1.self_attention"], eos_keys)[2]
 assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 

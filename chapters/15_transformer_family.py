@@ -165,7 +165,7 @@ Row(
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3 of *Attention Is All You Need*) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks: BERT's, which hides nothing; GPT's, which is causal; and the grid of T5 from the figure, cut to two tokens of the source and two of the target (a *prefix mask*).
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try BERT's mask, GPT's, and the grid of T5 from the figure, cut to two tokens of the source and two of the target (a *prefix mask*).
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -192,7 +192,11 @@ assert torch.equal(square, prefix)
 # %% [markdown]
 # GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it better suited to classifying and tagging text than to generating it from left to right, where each new token would change all vectors before it.
 #
+# <details><summary>T5's grid: three attentions in one square, and prefix language models</summary>
+#
 # T5's grid also shows how our three attentions fit into one square: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three. A single stack of layers with this mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
+#
+# </details>
 #
 # **GPT is our class `Transformer` with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)). In a new model, the biases of its output projection are zero as well. So cross-attention adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let's put them into one:
 
@@ -213,7 +217,13 @@ only_padding = torch.full((2, 1), PAD)  # (batch, 1): the source
 assert_close(model.logits(model.decoder_norm(x)), model(only_padding, ids))
 
 # %% [markdown]
-# Both give the same logits. **A "decoder-only" model is a stack of encoder layers with a causal mask.** (Only our check needs pre-norm: in a post-norm `Transformer`, the layer norm after the empty cross-attention would remain.)
+# Both give the same logits. **A "decoder-only" model is a stack of encoder layers with a causal mask.**
+#
+# <details><summary>Why is this model pre-norm?</summary>
+#
+# Only our check needs that: in a post-norm `Transformer`, the layer norm after the empty cross-attention would remain.
+#
+# </details>
 #
 # BERT, GPT-2 and ViT also share a small change, **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU: $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
@@ -294,7 +304,7 @@ for text, english in (
     print(f"{' '.join(text)}\n  ({english})")
 
 # %% [markdown]
-# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, in the sentences that we fine-tune and use the model on, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account, even if the token was left as it is.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, in the sentences that we fine-tune and use the model on, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -325,11 +335,13 @@ assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
 assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **`[CLS]`** in BERT, for *classification*; you'll see why in the next section. (BERT is post-norm; we use pre-norm, which is quicker to train.)
+# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **`[CLS]`** in BERT, for *classification*; you'll see why in the next section.
 #
-# <details><summary>What our BERT leaves out: [SEP], segments and next-sentence prediction</summary>
+# <details><summary>How BERT differs: [SEP], segments, next-sentence prediction and post-norm</summary>
 #
 # BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer (the *pooler*), BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
+#
+# BERT is post-norm; we use pre-norm, which is quicker to train.
 #
 # </details>
 
@@ -431,7 +443,7 @@ assert bert_accuracy > most_frequent + 0.2 and len(sentences) == 98
 #
 # Why the vector of `[CLS]`? It stands for no word, so it is free to collect whatever the task needs from all the others.
 #
-# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), a data set of sentences that are labelled as grammatical or not, on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
+# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
 
 
 # %%
@@ -536,7 +548,13 @@ assert max(with_bert[0], without[0]) < 0.7 and len(test_ids) == 196
 assert abs(with_bert[0] - without[0]) < 0.08
 
 # %% [markdown]
-# What the pre-trained model has in addition is what it learned from unlabelled sentences: which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models are near guessing, and with 196 test sentences, the few points between them mean little. Presumably, so few sentences don't show what the task is about. (The output at `[CLS]` never got a loss in our pre-training, but that isn't the reason: the mean of all outputs does no better, as experiment 2 shows.)
+# What the pre-trained model has in addition is what it learned from unlabelled sentences: which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models are near guessing, and with 196 test sentences, the few points between them mean little.
+#
+# <details><summary>Why are 64 labels not enough?</summary>
+#
+# Presumably, so few sentences don't show what the task is about. The output at `[CLS]` never got a loss in our pre-training, but that isn't the reason: the mean of all outputs does no better, as experiment 2 shows.
+#
+# </details>
 
 # %% [markdown]
 # ## Pre-training a GPT
@@ -575,7 +593,11 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
     print(*[words[i] for i in tokens])
 
 # %% [markdown]
-# In English: *The grandmother is in the museum. The gardener brings the hungry guest the diary. The uncle has travelled to Warsaw. The daughter has thanked the rich guest.*
+# <details><summary>In English</summary>
+#
+# *The grandmother is in the museum. The gardener brings the hungry guest the diary. The uncle has travelled to Warsaw. The daughter has thanked the rich guest.*
+#
+# </details>
 #
 # The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess.
 
@@ -651,7 +673,13 @@ print(f"zero-shot accuracy of GPT: {gpt_accuracy:.0%}")
 assert gpt_accuracy > 0.9 > most_frequent
 
 # %% [markdown]
-# So GPT has learned the rule as well. (You can't conclude from these two accuracies which model is better: GPT has also seen lists of nouns with their articles, and it compares three whole sentences, while BERT compares the three articles at one position.)
+# So GPT has learned the rule as well.
+#
+# <details><summary>Is GPT better than BERT, then?</summary>
+#
+# You can't conclude from these two accuracies which model is better: GPT has also seen lists of nouns with their articles, and it compares three whole sentences, while BERT compares the three articles at one position.
+#
+# </details>
 #
 # **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but none of the prompts with examples occurred in the training data.
 
@@ -717,9 +745,11 @@ assert average[0] < 0.6 and min(average[1:]) > 0.9
 # %% [markdown]
 # One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were in the weights already, and the prompt only shows which of them is wanted.
 #
-# **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal** (the *Chinchilla* rule; [Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see more, small ones many more, because a small model that was trained for longer is cheaper to use.
+# **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal** (the *Chinchilla* rule; [Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
 #
 # <details><summary>How models grew from 2017 to 2024</summary>
+#
+# Newer models see more tokens for each parameter, small ones many more, because a small model that was trained for longer is cheaper to use.
 #
 # | model | year | parameters | training text |
 # |---|---|---|---|
@@ -766,7 +796,15 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table. (T5 also leaves out the division by $\sqrt{d_k}$; we keep it.) We show only the part that the package's attention lacks, adding such a bias:
+# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
+#
+# <details><summary>One more difference: the scores aren't divided by √d_k</summary>
+#
+# T5 also leaves out the division by $\sqrt{d_k}$; we keep it.
+#
+# </details>
+#
+# We show only the part that the package's attention lacks, adding such a bias:
 
 
 # %%
@@ -793,7 +831,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the first of the two plots below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. In the first of the two plots below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
@@ -992,11 +1030,17 @@ print(f"{vit_accuracy:.0%} of 400 new images correct; guessing: 25%")
 assert vit_accuracy > 0.75
 
 # %% [markdown]
-# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has no such **inductive bias**: it has to learn from the images which patches are neighbours. So, pre-trained on the 1.3 million images of ImageNet, it stayed behind convolutional networks, and overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)). Ours works without pre-training because its images are simple, and because our program draws new ones for every step.
+# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has no such **inductive bias**: it has to learn from the images which patches are neighbours. So, pre-trained on the 1.3 million images of ImageNet, it stayed behind convolutional networks, and overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
+#
+# <details><summary>Why does our ViT work without pre-training?</summary>
+#
+# Its images are simple, and our program draws new ones for every step.
+#
+# </details>
 #
 # ## How many parameters?
 #
-# BERT base, GPT-2 small and ViT-B/16 (base, with patches of 16 × 16 pixels) all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: four projections with biases, the feed-forward network, and two layer norms. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers, such as BERT's segment embeddings and its pooler.
+# BERT base, GPT-2 small and ViT-B/16 (base, with patches of 16 × 16 pixels) all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: four projections with biases, the feed-forward network, and two layer norms. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers.
 
 
 # %%
@@ -1067,7 +1111,13 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The three totals in the figure match the published 110, 124 and 86 million. (The GPT-2 paper says 117 million; its authors corrected that later. ViT's published number leaves out the classifier, which is less than a million here.)
+# The three totals in the figure match the published 110, 124 and 86 million.
+#
+# <details><summary>Other numbers that you may find</summary>
+#
+# The GPT-2 paper says 117 million; its authors corrected that later. ViT's published number leaves out the classifier, which is less than a million here.
+#
+# </details>
 #
 # ## What today's language models changed
 #
@@ -1196,7 +1246,9 @@ for n_groups in (64, 8, 1):
 # %% [markdown]
 # ## Public models in our classes
 #
-# Most trained models are published on the [Hugging Face Hub](https://huggingface.co/models) and used with the library `transformers`. You know its parts by other names:
+# Most trained models are published on the [Hugging Face Hub](https://huggingface.co/models) and used with the library `transformers`. You know its parts by other names.
+#
+# <details><summary>Our names, and those of transformers</summary>
 #
 # | here | in `transformers` |
 # |---|---|
@@ -1212,6 +1264,8 @@ for n_groups in (64, 8, 1):
 # | the decoder's input | `decoder_input_ids` |
 # | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
 #
+# </details>
+#
 # These lines run a public BERT and a public GPT-2 (together about a gigabyte to download):
 #
 # ```python
@@ -1223,7 +1277,7 @@ for n_groups in (64, 8, 1):
 # print(generate("The dog", max_new_tokens=20))
 # ```
 #
-# **Marian** is the architecture of the *opus-mt* models, each for a different pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models, each for a different pair or group of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
 # from pathlib import Path
@@ -1238,7 +1292,19 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Does a model in our classes compute the same as in theirs? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. In the other direction, `to_marian` makes a `MarianMTModel` from one of our models; its `save_pretrained` writes files that others can load without our classes.
+# <details><summary>The four details in which Marian differs</summary>
+#
+# SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens.
+#
+# </details>
+#
+# <details><summary>And from our classes to theirs?</summary>
+#
+# `to_marian` makes a `MarianMTModel` from one of our models; its `save_pretrained` writes files that others can load without our classes.
+#
+# </details>
+#
+# Does a model in our classes compute the same as in theirs? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits.
 
 # %% tags=["hide-input"]
 try:
