@@ -132,7 +132,7 @@ Captioned(
 # %% [markdown]
 # The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
-# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
+# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
@@ -156,7 +156,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
 # - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention (for the query and the output) and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup, and biases and layer norms are negligible. Attention itself has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as multiplying a vector by a matrix of $2 \cdot n \cdot d$ weights. (The scores that the causal mask hides count, too, because a matrix product computes all of them.)
+# Embedding a token is only a lookup, and biases and layer norms are negligible. Attention itself has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as multiplying a vector by a matrix of $2 \cdot n \cdot d$ weights. (The scores that the causal mask hides are computed, too.)
 
 
 # %%
@@ -203,7 +203,7 @@ assert round(exact / 3.3e18, 2) == 0.29
 # %% [markdown]
 # The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). So the GPUs reached about 29% of that speed.
 #
-# The figure shows where the operations are spent. The longest bar is the output layer, with a logit for each token of the vocabulary. The shortest is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
+# The figure shows where the operations are spent. The shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -278,9 +278,15 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% is between the two. For the base model, 10% would be more cautious, and the hours and prices below would then be one and a half times as large. (The second run was short: the paper trained the big model on almost six times as many tokens.)
+# Our 15% is between the two. For the base model, 10% would be more cautious, and the hours and prices below would then be one and a half times as large.
+#
+# <details><summary>Why is this so much less than in chapter 16, and how long was the second run?</summary>
 #
 # Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs.
+#
+# The second run was short: the paper trained the big model on almost six times as many tokens.
+#
+# </details>
 #
 # We have measured single training steps of the base model on an H200 with `transformer bench wmt14-base` ([results](../book/results.md), section *On a GPU*). How long would all steps take at this speed?
 
@@ -311,7 +317,13 @@ if stored.exists():
     assert len(bench["implementations"][0]["speeds"]) == 50
 
 # %% [markdown]
-# The minutes leave out validation and checkpoints, and we have never run more than a few hundred steps. [Chapter 16](16_gpu_performance.ipynb) reports the same measurement as 30%. That share is of the *measured* peak, the 750 TFLOP/s that large matrix products alone reach, and it counts padding as work. Relative to the data sheet's 989 TFLOP/s and without the 3% of padding, it is 22%.
+# The minutes leave out validation and checkpoints, and we have never run more than a few hundred steps.
+#
+# <details><summary>Why is the share 30% in one line and 22% in the other?</summary>
+#
+# [Chapter 16](16_gpu_performance.ipynb) reports the same measurement as 30%. That share is of the *measured* peak, the 750 TFLOP/s that large matrix products alone reach, and it counts padding as work. Relative to the data sheet's 989 TFLOP/s and without the 3% of padding, it is 22%.
+#
+# </details>
 #
 # For your own GPU, take `bench`'s *work per second*, reduce it by the percentage in the row *padding*, and divide by the data sheet's peak.
 #
@@ -401,7 +413,13 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context. The estimate includes padding. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in 85 steps.
+# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context.
+#
+# <details><summary>How good is this estimate?</summary>
+#
+# It includes padding. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in 85 steps.
+#
+# </details>
 #
 # | you have | what to do |
 # |---|---|
@@ -410,7 +428,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the learning-rate schedule, which is counted in steps, stays valid.
+# If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
@@ -558,7 +576,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 # %% [markdown]
 # The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
 #
-# The token ids are kept in a **token store**: one array for each language, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: the operating system loads only the parts that are used, and all processes on a machine share one copy.
+# The token ids are kept in a **token store**: one array for each language, with 2 bytes per token. The array is **memory-mapped**: the operating system loads only the parts that are used, and all processes on a machine share one copy.
 #
 # With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same shuffled list of all parts of an epoch, and with four ranks (`world_size=4`), each takes every fourth part. Together, they use every sentence pair exactly once per epoch:
 
@@ -634,7 +652,9 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. We found these values for the base model with about 25,000 target tokens per step. The scores are on newstest2014 unless the table names another set:
+# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (10.5 for 37,000 tokens; `--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+#
+# We found these values for the base model with about 25,000 target tokens per step. The scores are on newstest2014 unless the table names another set:
 #
 # | step | value | source |
 # |---:|---|---|
@@ -644,7 +664,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # | 100,000 | BLEU 25.1 (sacreBLEU) | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
 # | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
-# The other two scores at 100,000 steps come from averaged checkpoints, the one at 112,760 from the last checkpoint alone. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss. Early on, trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+# The other two scores at 100,000 steps come from averaged checkpoints, the one at 112,760 from the last checkpoint alone. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss.
 #
 # ### If the session ends
 #
@@ -711,7 +731,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Empty the Drive's bin from time to time: the run keeps only five checkpoints, but the deleted ones count towards your storage until then, and 100 checkpoints with their training states take 76 GB.
+# Empty the Drive's bin from time to time: checkpoints that the run has deleted still count towards your storage, and all 100 with their training states take 76 GB.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
@@ -720,7 +740,13 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). The base model's were saved every ten minutes, which at 0.4 seconds per step (§5.2) is about every 1,500 steps. Our recipes save one every 1,000 steps (the small run: every 10), and keep as many as the paper averages. By default, `average` takes the last five; for the big model, add `--last 20`.
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`.
+#
+# <details><summary>How far apart are these checkpoints?</summary>
+#
+# The paper's base model saved one every ten minutes, which at 0.4 seconds per step (§5.2) is about every 1,500 steps. Our recipes save one every 1,000 steps (the small run: every 10), and keep as many as the paper averages.
+#
+# </details>
 
 # %%
 printed = shell(f"transformer average {run}")
@@ -739,7 +765,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. (At full size, expect less of it: the learning rate at the end of this short run is about fifty times as high as the base model's after 100,000 steps.) To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line; the orange dots are the two checkpoints:
+# The average is better than each of the five. (At full size, expect less of it: the learning rate at the end of this short run is about fifty times as high as the base model's after 100,000 steps.) To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -844,9 +870,16 @@ printed = shell(
 # | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
 # | much less, and translations stop early | the length penalty, or sources longer than `max_length`, which are truncated | `diagnose`: *length ratio*, *truncated* |
 # | much less, and a higher loss | fewer tokens per step than you think | `diagnose`: *target tokens per step* |
+#
+# <details><summary>Three more signs, during training or in the text</summary>
+#
+# | you see | suspect first | where to look |
+# |---|---|---|
 # | English words in the German | untranslated copies in the training data | the table that `prepare` prints |
 # | a loss that stays on a plateau from the start | post-norm without enough warm-up | [chapter 6](06_layers.ipynb) |
 # | infinite gradients, skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
+#
+# </details>
 #
 # The function `diagnose` in the next cell reads these values from the run folder. The length ratio is the number of words in the translations, divided by that in the references.
 
