@@ -200,6 +200,15 @@ def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + torch.stack([angle[:, 0::2].sin(), angle[:, 1::2].cos()], -1).flatten(1)
 
 
+@embed_tokens.mistake(
+    "ids instead of positions",
+    "You encode the token's id instead of its position, so equal tokens get equal vectors, wherever they are. At which "
+    "position is the first token, whatever its id?",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return _words(ids, table) + _places(int(ids.max()) + 1, table.size(1))[ids]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 _CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
@@ -246,16 +255,18 @@ def _look_up(
     memory: Tensor,
     mask: Tensor,
     *,
+    project: Callable[[nn.Linear, Tensor], Tensor] = lambda layer, x: layer(x),
     scale: Callable[[Tensor], Tensor] = lambda scores: scores,
     weigh: Callable[[Tensor, Tensor], Tensor] = _hidden,
     split: Callable[[Tensor, int], Tensor] = _split,
     join: Callable[[Tensor], Tensor] = _join,
 ) -> Tensor:
     query, key, value = (
-        split(layer(side), part.n_heads) for layer, side in ((part.query, x), (part.key, memory), (part.value, memory))
+        split(project(layer, side), part.n_heads)
+        for layer, side in ((part.query, x), (part.key, memory), (part.value, memory))
     )
     scores = scale(query @ key.mT / math.sqrt(query.size(-1)))
-    return part.output(join(weigh(scores, mask) @ value))
+    return project(part.output, join(weigh(scores, mask) @ value))
 
 
 @attend.mistake("not scaled", "Your scores aren't divided by anything, so the weights are too sharp (§3.2.1).")
@@ -362,6 +373,23 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 def _scores(part: Attention, x: Tensor, memory: Tensor) -> Tensor:
     query, key = _split(part.query(x), part.n_heads), _split(part.key(memory), part.n_heads)
     return query @ key.mT / math.sqrt(query.size(-1))
+
+
+@attend.mistake(
+    "the biases left out",
+    "You multiply by the weights of the linear layers only. A linear layer consists of a weight and a bias: what "
+    "applies both?",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return _look_up(part, x, memory, mask, project=lambda layer, side: F.linear(side, layer.weight))
+
+
+@attend.mistake(
+    "keys not projected",
+    "Your queries are compared with the memory itself. The keys have a projection of their own.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return _look_up(part, x, memory, mask, project=lambda layer, side: side if layer is part.key else layer(side))
 
 
 @attend.mistake(
@@ -501,6 +529,16 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + layer.outer(layer.inner(x)).relu())
+
+
+@encoder_layer.mistake(
+    "ReLU at the beginning",
+    "You apply the ReLU before the first linear layer, so nothing is between the two, and together they are no more "
+    "powerful than one.",
+)
+def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
+    return layer.norms[1](x + layer.outer(layer.inner(x.relu())))
 
 
 @encoder_layer.mistake("feed-forward first", "Both sublayers are right, but self-attention comes first.")
@@ -674,6 +712,15 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
     return _decoder_layer(layer, x, memory, mask, memory_mask, norms=(0, 1, 1))
 
 
+@decoder_layer.mistake(
+    "the last norm missing",
+    "Everything is right up to the last sum. Each of the three sums is normalised: which norm haven't you used?",
+)
+def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    x = _decoder_layer(layer, x, memory, mask, memory_mask, "own memory", (0, 1))
+    return x + _feed_forward(layer, x)
+
+
 @decoder_layer.mistake("one norm for all", "You use the first norm three times. Each sublayer has its own.")
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, norms=(0, 0, 0))
@@ -768,12 +815,13 @@ def _next_word_scores(
     mask: Tensor | None = None,
     encoder: Any = None,
     decoder: Any = None,
+    embed_target: Callable[[Tensor, Tensor], Tensor] = embed_tokens.reference,
 ) -> Tensor:
     real = (source != PAD)[:, None, None]
     x = embed_tokens.reference(source, model.embedding.weight)
     for layer in model.encoder if encoder is None else encoder:
         x = encoder_layer.reference(layer, x, real if encoder_mask is None else encoder_mask)
-    y = embed_tokens.reference(target, model.embedding.weight)
+    y = embed_target(target, model.embedding.weight)
     layers: Any = model.decoder if decoder is None else decoder
     for layer in layers:
         y = _decoder_layer(
@@ -859,6 +907,15 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder=model.encoder[-1:])
+
+
+@next_token_logits.mistake(
+    "the target's bare embeddings",
+    "Your decoder reads the bare rows of the embedding matrix. What do you do to the rows of the source's tokens, but "
+    "not to these?",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, embed_target=lambda ids, table: table[ids])
 
 
 @next_token_logits.mistake("only one layer", "You use only the first layer of each stack. Go through all of them.")
@@ -977,6 +1034,18 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return losses[real].mean()
 
 
+for _title, _ignored in (("eos left out instead of padding", (EOS,)), ("eos left out as well", (EOS, PAD))):
+
+    @translation_loss.mistake(
+        _title,
+        "You leave out the positions at which eos is expected, so the model doesn't learn when to stop. At which "
+        "positions is there nothing to learn?",
+    )
+    def _(model: Model, source: Tensor, target: Tensor, smoothing: float, ignored: Sequence[int] = _ignored) -> Tensor:
+        losses, _ = _losses(model, source, target, smoothing)
+        return losses[~torch.isin(target[:, 1:], torch.tensor(ignored))].mean()
+
+
 @translation_loss.mistake(
     "padding included", "You include the positions where padding is expected. They should not contribute to the loss."
 )
@@ -1025,6 +1094,17 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     size = model.embedding.num_embeddings
     losses, real = _losses(model, source, target, smoothing * size / (size - 1))
     return losses[real].mean()
+
+
+@translation_loss.mistake(
+    "ε comes on top",
+    "Your probabilities sum to 1 + ε: all tokens share ε, but the right token still has all of its 1. Who gives away "
+    "what is shared?",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    right, real = _losses(model, source, target, 0.0)
+    spread = _losses(model, source, target, 1.0)[0]
+    return (right + smoothing * spread)[real].mean()
 
 
 @translation_loss.mistake("every token gets all of ε", "Every token of the vocabulary gets ε. They have to share it.")
@@ -1205,6 +1285,13 @@ def _(*inputs: Any) -> list[float]:
 
 
 @train_model.mistake(
+    "PyTorch's default β₂", "ε is right, but β₂ is PyTorch's default, 0.999. Compare both betas with the paper's."
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, optimizer_of=lambda p: torch.optim.Adam(p, eps=1e-9))
+
+
+@train_model.mistake(
     "AdamW instead of Adam", "Your weights shrink slightly at every step: AdamW adds weight decay. The paper uses Adam."
 )
 def _(*inputs: Any) -> list[float]:
@@ -1285,6 +1372,23 @@ def _(*inputs: Any) -> list[float]:
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: _rate(step, 1, w))
+
+
+@train_model.mistake(
+    "d_model with the wrong sign in its exponent",
+    "Your learning rate grows with d_model. A wider model gets a lower one: compare the exponents.",
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, rate=lambda step, d, w: d * _rate(step, d, w))
+
+
+@train_model.mistake(
+    "warmup_steps with the wrong exponent",
+    "Your learning rate rises too fast. The two expressions are equal at the end of the warm-up, where step is "
+    "warmup_steps: are yours?",
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, rate=lambda step, d, w: d**-0.5 * min(step**-0.5, step * w**-0.5))
 
 
 @train_model.mistake(

@@ -235,6 +235,17 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return [token for token in _greedy(model, bos, eos, limit) if token != bos]
 
 
+@greedy_search.mistake(
+    "it stops at a repeated token",
+    "You stop when a token occurs a second time. A sentence may contain a word twice: which two things end the search?",
+)
+def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
+    tokens = [bos]
+    while len(tokens) <= limit and (token := int(model(tokens).argmax())) not in (eos, *tokens):
+        tokens.append(token)
+    return tokens[1:]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -344,6 +355,17 @@ def _(length: int, length_penalty: float) -> float:
 )
 def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) / 6) ** 0.6)
+
+
+for _decimals in (2, 3, 4):
+
+    @length_normalization.mistake(
+        f"rounded to {_decimals} decimals",
+        "You round the result. Hypotheses whose scores are close could then end up in the wrong order: return it as it "
+        "is.",
+    )
+    def _(length: int, length_penalty: float, decimals: int = _decimals) -> float:
+        return round(decoding.length_normalization(length, length_penalty), decimals)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -477,6 +499,16 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, places = (scores[:, None] + log_probs).flatten().topk(count)
     return values, places // len(scores), places % len(scores)
+
+
+@best_extensions.mistake(
+    "the flat index taken apart column by column",
+    "The values are right, but you take the flat index apart as if the table were flattened column by column. It is "
+    "flattened row by row: how long is a row, and which of the two is its number?",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    values, places = (scores[:, None] + log_probs).flatten().topk(count)
+    return values, places % len(scores), places // len(scores)
 
 
 @best_extensions.mistake(
@@ -850,25 +882,25 @@ def _search(
     begin: int = 1,
     memory: float = 1.0,
     width: int = 2,
-    stop_at_first: bool = False,
+    is_over: Callable[[list[Hypothesis], list[Hypothesis]], bool] = lambda finished, active: False,
     shrink: bool = False,
+    penalty_of_steps: float = 0.0,
     reads: Callable[[list[int]], list[int]] = lambda tokens: tokens,
     last_counts: bool = False,
     unfinished_count: bool = False,
     only_last: bool = False,
     most: int | None = None,
     parent: Callable[[int], int] = lambda parent: parent,
-    may_run_out: bool = False,
 ) -> list[int]:
     """Beam search with a switch for each way to get it wrong."""
     active: list[Hypothesis] = [(0.0, [bos])] * begin
     finished: list[Hypothesis] = []
-    for _ in range(steps):
+    for step in range(1, steps + 1):
         scores = memory * torch.tensor([score for score, _ in active])
         log_probs = torch.stack([model(reads(tokens)) for _, tokens in active])
         extensions = best_extensions.reference(scores, log_probs, width * beam_size)
         candidates = [
-            (value, [*active[parent(p)][1], token])
+            (value / decoding.length_normalization(step, penalty_of_steps), [*active[parent(p)][1], token])
             for value, p, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
         done, continuing = finished_and_active.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
@@ -876,7 +908,7 @@ def _search(
         active = [candidates[place] for place in continuing]
         if shrink:
             beam_size -= len(done)
-        if not beam_size or stop_at_first and finished or may_run_out and not active:
+        if not beam_size or is_over(finished, active):
             break
         if only_last:
             finished = [candidates[place] for place in done] or finished
@@ -917,7 +949,24 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
     "You stop as soon as one hypothesis has finished. One that finishes later may be better.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam_size, length_penalty, steps, stop_at_first=True)
+    return _search(model, bos, eos, beam_size, length_penalty, steps, is_over=lambda finished, active: bool(finished))
+
+
+@beam_search.mistake(
+    "it stops when the best finished hypothesis is ahead",
+    "You stop as soon as the best finished hypothesis is ahead of the best active one. It can still be overtaken: a "
+    "log-probability falls with each token, but what happens to the number that it is divided by?",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def best(hypotheses: list[Hypothesis]) -> float:
+        return max(
+            value / decoding.length_normalization(len(tokens) - 1, length_penalty) for value, tokens in hypotheses
+        )
+
+    def is_over(finished: list[Hypothesis], active: list[Hypothesis]) -> bool:
+        return bool(finished) and best(finished) > best(active)
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, is_over=is_over)
 
 
 @beam_search.mistake(
@@ -949,7 +998,9 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
     "2 · beam_size.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam_size, length_penalty, steps, width=1, may_run_out=True)
+    return _search(
+        model, bos, eos, beam_size, length_penalty, steps, width=1, is_over=lambda finished, active: not active
+    )
 
 
 @beam_search.mistake(
@@ -959,6 +1010,20 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, 0.0, steps)
+
+
+for _title, _again in (("normalised at every step", False), ("normalised at every step and at the end", True)):
+
+    @beam_search.mistake(
+        _title,
+        "You divide the scores at every step and carry the result along, so a hypothesis is divided again and again. "
+        "Carry sums of log-probabilities: the prefixes of a step are all equally long. When do lengths differ?",
+    )
+    def _(
+        model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int, again: bool = _again
+    ) -> list[int]:
+        penalty_at_the_end = length_penalty if again else 0.0
+        return _search(model, bos, eos, beam_size, penalty_at_the_end, steps, penalty_of_steps=length_penalty)
 
 
 @beam_search.mistake(

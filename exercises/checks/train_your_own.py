@@ -426,6 +426,16 @@ class _NormalisedMemory(DecoderLayer):
         return super().forward(x, self.norms[1](memory), own, memory_mask)
 
 
+@decoder_layer.mistake(
+    "computed without gradients",
+    "Your layer's output is right, but no gradient reaches any of its parameters, so training would never change them. "
+    "Something in `forward` cuts it off: look for `no_grad`, `detach` and `.data`.",
+)
+class _NoGradients(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, memory, own, memory_mask).detach()
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -788,6 +798,15 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 
 @token_batches.mistake(
+    "sentences counted instead of tokens",
+    "You limit the number of sentences, so a batch of long sentences is far larger than one of short ones. What does "
+    "max_tokens count?",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: len(rows) <= most)
+
+
+@token_batches.mistake(
     "the sources only are counted", "Your targets exceed the budget: count the longer side of each pair."
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
@@ -1090,15 +1109,35 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches, losses_of=losses_of, count=lambda target: target[:, 1:].numel())
 
 
-@validation_loss.mistake(
-    "labels not shifted",
-    "You compare the logits with the very tokens that the decoder has read. Each position should predict the next one.",
-)
-def _(model: nn.Module, batches: list[Batch]) -> float:
+def _validate_not_shifted(model: nn.Module, batches: list[Batch]) -> float:
     def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(model(source, target).mT, target, ignore_index=PAD, reduction="none")
 
     return _validate(model, batches, losses_of=losses_of, count=lambda target: int((target != PAD).sum()))
+
+
+for _title, _part in (
+    ("labels not shifted", slice(None)),
+    ("labels not shifted, without the last token", slice(None, -1)),
+    ("labels not shifted, without the first token", slice(1, None)),
+):
+
+    @validation_loss.mistake(
+        _title,
+        "You compare the logits with the very tokens that the decoder has read. Each position should predict the next "
+        "one.",
+    )
+    def _(model: nn.Module, batches: list[Batch], part: slice = _part) -> float:
+        return _validate_not_shifted(model, [(source, target[:, part]) for source, target in batches])
+
+    @validation_loss.mistake(
+        f"{_title}, and the mean of the batches' means",
+        "You compare the logits with the very tokens that the decoder has read: which token should each position "
+        "predict? You also average over the batches, so a token of a small batch gets a larger weight.",
+    )
+    def _(model: nn.Module, batches: list[Batch], part: slice = _part) -> float:
+        losses = [_validate_not_shifted(model, [(source, target[:, part])]) for source, target in batches]
+        return sum(losses) / len(losses)
 
 
 @validation_loss.mistake(
@@ -1319,6 +1358,14 @@ def _(*inputs: Any) -> Any:
 
 
 @fit.mistake(
+    "one epoch too impatient",
+    "You stop one epoch too early: wait until patience epochs in a row brought no new minimum.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, is_over=lambda waited, patience: waited >= patience - 1)
+
+
+@fit.mistake(
     "compared with the epoch before",
     "You compare with the epoch before. After a bad epoch, a slightly better one isn't the best: compare with the "
     "lowest loss so far.",
@@ -1383,6 +1430,24 @@ def _(*inputs: Any) -> Any:
 
 
 @fit.mistake(
+    "batches made only once",
+    "You ask for batches once, before the first epoch, so all epochs train on the same batches in the same order. Each "
+    "epoch has batches of its own: when should you ask for them?",
+)
+def _(model: nn.Module, optimizer: torch.optim.Optimizer, epoch_batches: Any, *rest: Any) -> Any:
+    batches = epoch_batches(0)
+    return _fit(model, optimizer, lambda epoch: batches, *rest)
+
+
+@fit.mistake(
+    "always the batches of the same epoch",
+    "You ask for the batches of the same epoch again and again, so their order never changes. Which epoch is it?",
+)
+def _(model: nn.Module, optimizer: torch.optim.Optimizer, epoch_batches: Any, *rest: Any) -> Any:
+    return _fit(model, optimizer, lambda epoch: epoch_batches(0), *rest)
+
+
+@fit.mistake(
     "patience for all bad epochs together",
     "You count the epochs without improvement of the whole training. Only those since the last improvement count: "
     "begin anew with each.",
@@ -1426,7 +1491,13 @@ def _(
 
 # 6 --------------------------------------------------------------------------------------------------------------------
 
-_WORDS = ["<pad>", "<bos>", "<eos>", "<unk>", *"the a dog cat house sees likes small old big is not".split()]
+_WORDS = [
+    "<pad>",
+    "<bos>",
+    "<eos>",
+    "<unk>",
+    *"the a dog cat house sees likes small old big is not The dog's old.".split(),
+]
 
 
 def _text(ids: list[int]) -> str:
@@ -1452,6 +1523,9 @@ _FIRST = _sentences(
 )
 _SECOND = _sentences(("the old house is big is not small", "the house is big"))
 _THIRD = _sentences(("a big dog likes the small cat", "the big dog likes a cat"), ("the cat is old", "the cat sees"))
+_WRITTEN = _sentences(
+    ("The dog's house is old.", "the dog's house is not old"), ("The cat is old", "The big cat is old.")
+)
 
 
 class _Switch(nn.Module):
@@ -1469,6 +1543,7 @@ class _Switch(nn.Module):
     {"model": _Switch(), "batches": [_FIRST], "translate": _copy_source, "decode": _text},
     {"model": _Switch(), "batches": [_FIRST, _SECOND, _THIRD], "translate": _copy_source, "decode": _text},
     {"model": _Switch(), "batches": [_THIRD, _FIRST], "translate": _copy_source, "decode": _text},
+    {"model": _Switch(), "batches": [_WRITTEN], "translate": _copy_source, "decode": _text},
     differentiable=False,
 )
 def bleu_score(
@@ -1481,8 +1556,8 @@ def bleu_score(
     return _bleu(*_texts(model, batches, translate, decode))
 
 
-def _bleu(hypotheses: list[str], references: list[str]) -> float:
-    return corpus_bleu(hypotheses, [references]).score
+def _bleu(hypotheses: list[str], references: list[str], **settings: Any) -> float:
+    return corpus_bleu(hypotheses, [references], **settings).score
 
 
 def _texts(
@@ -1579,6 +1654,41 @@ def _(model: nn.Module, batches: list[Batch], translate: Any, decode: Any) -> fl
 @bleu_score.mistake("as a fraction", "Your score is between 0 and 1. BLEU is reported between 0 and 100.")
 def _(*inputs: Any) -> float:
     return _bleu(*_texts(*inputs)) / 100
+
+
+@bleu_score.mistake(
+    "compared with the sources",
+    "Your references are the sources, so the score is high when the model copies what it has read. What should a "
+    "translation be compared with?",
+)
+def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
+    return _bleu(*_texts(model, [(source, source) for source, _ in batches], *functions))
+
+
+@bleu_score.mistake(
+    "the targets translated",
+    "Your model translates the targets, and they are translations already. What should it read?",
+)
+def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
+    return _bleu(*_texts(model, [(target, target) for _, target in batches], *functions))
+
+
+@bleu_score.mistake(
+    "capitals ignored",
+    "In your score, a capital is as good as a small letter. sacrebleu tells them apart by default, and only scores "
+    "with the same settings can be compared.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs), lowercase=True)
+
+
+@bleu_score.mistake(
+    "not tokenized",
+    "You turn off sacrebleu's tokenization, so a word with a full stop behind it is another word. Only scores with the "
+    "same settings can be compared: keep the defaults.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs), tokenize="none")
 
 
 @bleu_score.mistake("only the last batch", "You score the last batch only. Collect the sentences of all batches.")

@@ -1634,6 +1634,12 @@ def count_2n_layers(d: int, f: int, n: int, v: int) -> int:
     return 2 * n * (4 * d * (d + 1) + 2 * d * f + f + d + 4 * d) + v * d
 
 
+class WithoutGradients(train_your_own.DecoderLayer):
+    def forward(self, *inputs: Tensor) -> Tensor:
+        with torch.no_grad():
+            return super().forward(*inputs)
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "title"),
     [
@@ -1664,10 +1670,22 @@ def count_2n_layers(d: int, f: int, n: int, v: int) -> int:
         ("greedy_search", greedy_by_value, "the largest log-probability itself"),
         ("n_best", ranked_by_probability, "the probability divided"),
         ("beam_search", beam_of_few_candidates, "too few candidates, until none is left"),
+        ("DecoderLayer", WithoutGradients, "computed without gradients"),
     ],
 )  # fmt: skip
 def test_what_learners_write_is_called_by_the_name_of_its_mistake(name: str, answer: Any, title: str) -> None:
     assert message(name, answer).splitlines()[0] == f"✗ {name}: {title}"
+
+
+@pytest.mark.parametrize(
+    "setting", [{"lowercase": True}, {"tokenize": "none"}, {"tokenize": "intl"}, {"smooth_method": "none"}], ids=str
+)
+def test_bleu_with_other_settings_than_sacrebleus_defaults_is_refused(setting: dict[str, Any]) -> None:
+    def answer(*inputs: Any) -> float:
+        hypotheses, references = train_your_own._texts(*inputs)
+        return BLEU(**setting).corpus_score(hypotheses, [references]).score
+
+    assert message("bleu_score", answer)
 
 
 def test_a_fake_model_says_what_it_misses_in_the_prompt() -> None:
