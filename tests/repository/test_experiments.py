@@ -148,6 +148,20 @@ BEAM_SIZES = {
 }
 
 
+INT8 = {
+    "type": "object",
+    "required": ["provenance", "rows"],
+    "properties": {
+        "provenance": PROVENANCE,
+        "rows": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"required": ["model", "split", "sentences", "fp32", "int8", "signature", "same"]},
+        },
+    },
+}
+
+
 EVERYDAY_SENTENCES = {
     "type": "array",
     "minItems": 1,
@@ -176,6 +190,8 @@ def schema_of(path: Path) -> dict[str, object]:
         return LIVE
     if path.name == "beam-sizes.json":
         return BEAM_SIZES
+    if path.name == "int8.json":
+        return INT8
     if path.name == "everyday-sentences.json":
         return EVERYDAY_SENTENCES
     return BENCH if path.name.startswith(("bench-", "decoding-trials")) else EXPERIMENT
