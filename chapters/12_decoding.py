@@ -792,12 +792,10 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32, because they take less time or would lose more. Here the model translates 64 captions on the CPU:
+# In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32, because they take less time or would lose more. (The weights get one bit less, because the sums of larger products would overflow on older CPUs.) Here the model translates 63 captions on the CPU:
 
 # %%
-captions = [caption, "A girl jumps into the pool.", "Two dogs run."] * 21 + [
-    caption
-]
+captions = 21 * [caption, "A girl jumps into the pool.", "Two dogs run."]
 for precision in ("fp32", "int8"):
     on_cpu = transformer.load("multi30k", device="cpu", precision=precision)
     on_cpu.translate(caption)  # warm up
@@ -806,7 +804,7 @@ for precision in ("fp32", "int8"):
     print(f"{precision} {time.perf_counter() - start:.2f} s: {first.text}")
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, nearly all translations are the same, and BLEU is, too. For translations of a model that was trained in float32, that is nearly always so with 8 bits. With 4 bits it isn't, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, nearly all translations are the same, and BLEU is, too. Larger models and larger vocabularies gain more time than this small one. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
 
 # %% [markdown]
 # ## What goes wrong in practice
