@@ -807,7 +807,7 @@ for name, w in (
     print(f"{name:7} {1000 * (time.perf_counter() - start):3.0f} ms")
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32, because they take less time or would lose more. Does our model still translate the caption correctly?
+# In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32. Does our model still translate the caption correctly?
 
 # %%
 in_int8 = transformer.load("multi30k", device="cpu", precision="int8")
@@ -817,7 +817,7 @@ in_int8.translate(caption)
 assert in_int8.translate(caption) == tokenizer.decode(best.tokens)
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, nearly all translations are the same, and BLEU is, too. A whole search gains less time than the output layer alone, and a small model like this one gains little. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search gains less time than the output layer alone, and a small model like this one gains little. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
 
 # %% [markdown]
 # ## What goes wrong in practice

@@ -243,8 +243,9 @@ def _fill(
     cleaner.report.require_pairs(f"{name} train")
     if sum(1 for _ in write_sentences("valid")) == 0:
         raise UserError(
-            f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, so a small "
-            "corpus needs more pairs, or a MANIFEST.json with a valid of its own"
+            f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, unless a "
+            "manifest sets hold_out_every, so a small corpus needs more pairs, or a MANIFEST.json with a valid of its "
+            "own"
         )
     if tokenizer is None:
         tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
