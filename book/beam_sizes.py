@@ -1,7 +1,8 @@
 """Measure what the beam size and the length penalty do to translations: ``python -m book.beam_sizes``.
 
 The pretrained model ``multi30k`` translates the first 300 captions of its test set with each beam size and each length
-penalty. The result is written to ``book/results/beam-sizes.json``; chapter 12 draws it.
+penalty, and the empty translation is compared with the references. The result is written to
+``book/results/beam-sizes.json``; chapter 12 shows it.
 """
 
 import argparse
@@ -11,10 +12,13 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import torch
 from sacrebleu.metrics.bleu import BLEU
 
 import transformer
 from transformer.data.corpora import sentence_pairs
+from transformer.data.tokenizer import BOS, EOS
+from transformer.decoding import beam_search
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.files import write_atomically
@@ -49,6 +53,36 @@ def measure(
     }
 
 
+@torch.no_grad()
+def compare_with_empty(translator: Translator, sources: list[str], references: list[str]) -> dict[str, Any]:
+    """Compare the log-probability of the empty translation, which is eos alone, with two others of the same source.
+
+    Returns:
+        The mean log-probabilities of the empty translation, of the reference and of the one that greedy search finds;
+        how often the empty one is more probable than each of the two; and the mean number of tokens of a reference,
+        eos included.
+    """
+    device = translator.device.torch_device
+    rows, lengths = [], []
+    for source, reference in zip(sources, references, strict=True):
+        ids = torch.tensor([translator.encode(source)], device=device)
+        target = torch.tensor([[BOS, *translator.tokenizer.encode(reference), EOS]], device=device)
+        log_probs = translator.model(ids, target[:, :-1])[0].log_softmax(-1)
+        reference_log_prob = log_probs.gather(1, target[0, 1:, None]).sum()
+        ((greedy,),) = beam_search(translator.model, ids, beam_size=1, length_penalty=0)
+        rows.append((log_probs[0, EOS].item(), reference_log_prob.item(), greedy.log_probability))
+        lengths.append(target.size(1) - 1)
+    empty, reference_log_probs, greedy_log_probs = torch.tensor(rows).T
+    return {
+        "log_probability": round(empty.mean().item(), 3),
+        "reference_log_probability": round(reference_log_probs.mean().item(), 3),
+        "greedy_log_probability": round(greedy_log_probs.mean().item(), 3),
+        "beats_reference": int((empty > reference_log_probs).sum()),
+        "beats_greedy": int((empty > greedy_log_probs).sum()),
+        "reference_length": round(sum(lengths) / len(lengths), 2),
+    }
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure all settings and write the result; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
@@ -61,6 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
         translator = transformer.load("multi30k", device="cpu", precision="fp32")
         pairs = list(islice(sentence_pairs("multi30k", "test", mirror=options.mirror), CAPTIONS))
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+        empty = compare_with_empty(translator, sources, references)
+        print(empty, flush=True)
         rows = []
         for length_penalty, beam_size in product(LENGTH_PENALTIES, BEAM_SIZES):
             rows.append(measure(translator, sources, references, beam_size, length_penalty))
@@ -73,6 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         "captions": len(sources),
         "signature": bleu(references, references).signature,
         "provenance": provenance("cpu in fp32"),
+        "empty_translation": empty,
         "rows": rows,
     }
     write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())

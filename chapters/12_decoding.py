@@ -61,8 +61,6 @@ from torch.testing import assert_close
 
 import transformer
 from transformer.attention import attention
-from transformer.data import pocket
-from transformer.data.batching import Sequences, collate
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import (
     beam_search,
@@ -76,7 +74,7 @@ from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
-from transformer.plots.style import Captioned, Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.quantization import Int8Weight, quantize_rows
 from transformer.recipes import RECIPES
 
@@ -104,33 +102,31 @@ source = ids(translator.encode(caption))
 (greedy_tokens,) = greedy_search(model, source)
 ((best,),) = beam_search(model, source, beam_size=4, length_penalty=0)
 with style.in_style():
-    figure = Figure(figsize=(5, 2.1))
+    figure = Figure(figsize=(5, 2.9))
     axes = figure.add_axes((0, 0, 1, 1))
     for y, tokens in ((1, greedy_tokens), (0, best.tokens)):
         log_probs = token_log_probs(source, tokens)
         words = [word.strip("▁") for word in tokenizer.pieces([*tokens, EOS])]
-        x = 0.0
         for i, (word, p) in enumerate(zip(words, log_probs.exp(), strict=True)):
             differs = i in (4, 5)  # the article and the noun
             colour = style.WRONG if y else style.VALUE
             weight = "bold" if differs else "normal"
-            width = 0.36 + 0.105 * max(len(word), 3)
-            centre = x + width / 2
-            axes.text(centre, y + 0.2, word, ha="center", fontsize=9, weight=weight)
+            centre = i + 0.5
+            axes.text(centre, y - 0.1, word, ha="center", fontsize=8, weight=weight)
             axes.bar(
                 centre,
-                0.02 + 0.16 * p.item(),
-                width * 0.6,
-                bottom=y - 0.02,
+                0.4 * p.item(),
+                0.6,
+                bottom=y,
                 color=colour if differs else style.PLAIN,
             )
-            axes.text(centre, y - 0.15, f"{p:.2f}", ha="center", fontsize=8)
-            x += width
+            top = y + 0.4 * p.item() + 0.02
+            axes.text(centre, top, f"{p:.2f}", ha="center", fontsize=8)
         name = "most probable token at each step" if y else "found by beam search"
         probability = log_probs.sum().exp()
-        axes.text(0.1, y + 0.42, f"{name}: product {probability:.3f}", fontsize=10)
-    axes.set_xlim(0, x)
-    axes.set_ylim(-0.25, 1.65)
+        axes.text(0.1, y + 0.56, f"{name}: product {probability:.3f}", fontsize=10)
+    axes.set_xlim(0, len(words))
+    axes.set_ylim(-0.15, 1.7)
     axes.axis("off")
 Picture(
     figure,
@@ -169,6 +165,28 @@ for p, expected in (
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. (The paper allows 50 tokens more than the source has, §6.1.)
 #
+# As code, for one sentence (`model`, `tokenizer`, `source` and `ids`, which makes a tensor of token ids, come from the folded cell above):
+
+
+# %%
+@torch.no_grad()
+def simple_greedy_search(source, max_length=60):
+    memory, memory_mask = model.encode(source)
+    tokens = [BOS]
+    while tokens[-1] != EOS and len(tokens) <= max_length:
+        states = model.decode(ids(tokens), memory, memory_mask)
+        logits = model.logits(states[0, -1])  # for the token after the last one
+        tokens.append(logits.argmax().item())
+    return tokens
+
+
+tokenizer.decode(simple_greedy_search(source)[1:-1])
+
+# %% tags=["remove-cell"]
+assert simple_greedy_search(source) == [BOS, *greedy_tokens, EOS]
+assert simple_greedy_search(source, max_length=3) == [BOS, *greedy_tokens[:3]]
+
+# %% [markdown]
 # But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later, *Tauben* is much less probable after *das* (0.40) than after *die* (0.89). Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
 
 # %%
@@ -189,7 +207,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. (People also call each single prefix a beam, and so do we.) The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -205,7 +223,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
-# Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
+# Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. (Three prefixes continue, and up to three candidates may have ended.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -260,7 +278,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# Each prefix has exactly one extension that ends with `<eos>`. So of the $2k$ best candidates at most $k$ have ended, and at least $k$ can be continued. An `<eos>` candidate counts as finished only if it is among the $k$ best. The next prefixes are the $k$ best candidates that have not ended.
+# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best, the same test that any other candidate would have to pass.
 #
 # The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability (`best` is the package's, from a folded cell above):
 
@@ -348,7 +366,7 @@ Picture(
     ),
     caption=(
         "BLEU and length ratio by beam size. Without a length penalty (α = 0), wide "
-        "beams produce ever shorter translations, and BLEU soon stops rising."
+        "beams produce ever shorter translations. BLEU soon stops rising."
     ),
 )
 
@@ -366,14 +384,14 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, probably because greedy search's mistakes disappear, but it is best with three beams, and falls a little with wider ones. A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation need not be the best one.** The drop here is too small to be sure of, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. After that, the differences in BLEU are too small to be sure of with 300 captions. A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8), but they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the length ratio stays nearer to 1 with a penalty, and BLEU no longer falls.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the length ratio stays nearer to 1 with a penalty.
 #
 # Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
@@ -423,102 +441,49 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
-# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon$ gives every token of the vocabulary a share $\varepsilon / V$ of every target, `<eos>` included. Imagine a model that has learned its smoothed targets perfectly. It gives each correct token $c = 1 - \varepsilon + \varepsilon / V$. So a translation of $n$ tokens has probability $c^n$, which shrinks with every token, while the empty one always has $\varepsilon / V$. There is a length $n^*$ beyond which the empty translation is more probable:
-#
-# $$ n^* = \frac{\ln(\varepsilon / V)}{\ln\big(1 - \varepsilon + \varepsilon / V\big)} $$
-
+# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens (stored results, too):
 
 # %%
-def empty_wins_at(vocab_size, epsilon):
-    share = epsilon / vocab_size
-    return math.log(share) / math.log(1 - epsilon + share)
-
-
-print(f"pocket-small, V 4,000 and ε 0.05: {empty_wins_at(4000, 0.05):3.0f} tokens")
-print(f"the paper,   V 37,000 and ε 0.1:  {empty_wins_at(37_000, 0.1):3.0f} tokens")
-
-# %% [markdown]
-# A trained model comes close to this ideal. Each dot in the first panel is the log-probability that the model `pocket-small` gives to a reference translation (blue) or to the empty translation of the same source (orange). The lines are the ideal model's, and the second panel shows where they cross:
-
-# %% tags=["hide-input"]
-small = transformer.load("pocket-small", device="cpu", precision="fp32")
-pairs = [(pair.source, pair.target) for pair in pocket.pairs("valid", 300)]
-sides = [small.tokenizer.encode_all(side) for side in zip(*pairs, strict=True)]
-batch = collate(*map(Sequences.pack, sides), range(len(pairs)))
-with torch.no_grad():
-    log_p = small.model(batch.source, batch.decoder_input).log_softmax(dim=-1)
-is_token = batch.labels != PAD
-log_probs = log_p.gather(2, batch.labels[..., None])[..., 0] * is_token
-lengths, references = is_token.sum(dim=1), log_probs.sum(dim=1)  # (300,) each
-empty = log_p[:, 0, EOS]  # (300,)
-vocab_size = log_p.size(-1)
-epsilon = RECIPES["pocket-small"].training.label_smoothing
-share = math.log(epsilon / vocab_size)
-per_token = math.log(1 - epsilon + epsilon / vocab_size)
-n_star = empty_wins_at(vocab_size, epsilon)
-with style.in_style():
-    left, near = style.new_figure(3.5, 3.0)
-    right, far = style.new_figure(3.5, 3.0)
-    dots = {"marker": "o", "linestyle": "", "markersize": 3}
-    near.plot(lengths, empty, **dots, color=style.WRONG, alpha=0.6, label="empty")
-    near.plot(lengths, references, **dots, color=style.QUERY, label="reference")
-    far.axvline(n_star, color=style.INK, linewidth=1, linestyle=":")
-    far.text(n_star - 4, -4, f"n* = {n_star:.0f}", ha="right")
-    for axes, longest in ((near, 25), (far, 250)):
-        axes.plot([0, longest], [share, share], color=style.WRONG)
-        axes.plot([0, longest], [0, longest * per_token], color=style.QUERY)
-        axes.set(xlim=(0, longest), ylim=(-36, 1))
-        axes.set_xlabel("length of the reference (tokens)")
-        axes.grid(True)
-    near.set_title("Log-probability: pocket-small", loc="left")
-    far.set_title("Log-probability: ideal model", loc="left")
-    near.legend(fontsize=10, loc="lower left")
-Row(
-    Picture(
-        left,
-        alt=(
-            "Log-probability against length, up to 25 tokens. Nearly all references "
-            "of pocket-small lie just below zero, along the ideal model's falling line. "
-            "Its empty translations scatter around a level line, near -11. A few "
-            "references lie below them, one at -34."
-        ),
-    ),
-    Picture(
-        right,
-        alt=(
-            "The ideal model's two lines, up to 250 tokens. The falling line of the "
-            "references crosses the level one of the empty translation at about 220 "
-            "tokens."
-        ),
-    ),
-    caption=(
-        "Log-probability of references (blue) and of empty translations (orange). "
-        "Dots: pocket-small. Lines: the ideal model, for which the empty translation "
-        "wins beyond n*."
-    ),
-)
+empty_translation = {
+    "log_probability": -10.935,
+    "reference_log_probability": -22.568,
+    "greedy_log_probability": -6.048,
+    "beats_reference": 196,
+    "beats_greedy": 33,
+    "reference_length": 14.82,
+}
+for name in ("greedy", "reference"):
+    mean = empty_translation[f"{name}_log_probability"]
+    wins = empty_translation[f"beats_{name}"]
+    print(f"{name:9} mean {mean:5.1f}; the empty one is more probable for {wins}")
 
 # %% tags=["remove-cell"]
-assert abs((references / lengths).median() - per_token) < 0.01
-assert abs(empty.median() - share) < 1.5 and round(share) == -11
-assert (references < empty).sum() == 8 and round(references.min().item()) == -34
-assert -36 < references.min() < empty.min() and lengths.max() < 25
-searched = beam_search(small.model, batch.source, beam_size=1, length_penalty=0)
-assert all(h.log_probability > p for (h,), p in zip(searched, empty, strict=True))
-assert 115 < empty_wins_at(37_000, 0.1) < 125 and 215 < n_star < 225
-assert (vocab_size, epsilon) == (4000, 0.05)
+assert RECIPES["multi30k"].training.label_smoothing == 0.1
+assert len(tokenizer) == 8000
+assert round(math.log(0.1 / 8000), 1) == -11.3
+assert round(math.log(0.9), 2) == -0.11
+per_token = (
+    empty_translation["reference_log_probability"]
+    / empty_translation["reference_length"]
+)
+assert round(per_token, 1) == -1.5
 
 # %% [markdown]
-# In 8 of the 300 pairs, the empty translation is more probable than the reference, because the model would have chosen other words or other tokens. But these sentences are short, and the model's own translations, by greedy search, are all more probable than the empty one. On long sentences that may change: label smoothing alone pulls a model towards short translations, and the length penalty works against it. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
+# For most captions, the model prefers saying nothing to the reference, and for one in nine it even prefers that to its own greedy translation. Two things come together:
+#
+# - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −10.9.
+# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference costs about 1.5 on average. Label smoothing alone would cost 0.11 per token, because it takes about a tenth of the probability from the correct one.
+#
+# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated; later, twice the beam takes about twice the time. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. (Each is the shortest of three runs, but times still vary.)
+# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated. Later, twice the beam takes about twice the time. Here is the time for twelve copies of our caption in a batch, on the machine that ran this page:
 
 # %%
 batch_of_12 = source.expand(12, -1)
 beam_search(model, batch_of_12)  # warm up
-for k in (1, 2, 4, 8, 16, 32):
+for k in (1, 4, 32):
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -535,7 +500,7 @@ for k in (1, 2, 4, 8, 16, 32):
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
-# - **Top-p**, or *nucleus sampling*, keeps the smallest set of most probable tokens that together have at least probability $p$ of what is left. The set is small where the model is certain, and large where it isn't.
+# - **Top-p**, or *nucleus sampling*, keeps the most probable tokens, in order, until their probabilities (after temperature and top-k) add up to at least $p$. It keeps few tokens where the model is certain, and many where it isn't.
 
 
 # %%
@@ -547,6 +512,9 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
         probs[sum_before >= top_p] = 0
     return probs / probs.sum(), tokens[:top_k]
 
+
+# %% [markdown]
+# The next token is `tokens[torch.multinomial(probs, 1)]`, drawn with these probabilities; the rest of the loop is that of greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
 
 # %%
 prefix = [BOS, *best.tokens[:4]]
@@ -561,14 +529,17 @@ for temperature in (1.0, 1.5):
     print(f"temperature {temperature}: {probs[20:].sum():.0%} outside the top 20")
 
 # %% tags=["remove-cell"]
-assert RECIPES["multi30k"].training.label_smoothing == 0.1
+torch.manual_seed(0)
+probs, tokens = next_token_distribution(logits, top_k=2)
+drawn = {tokens[torch.multinomial(probs, 1)].item() for _ in range(50)}
+assert drawn == set(tokens.tolist())
 assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
 assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 
 # %% [markdown]
 # (▁ marks the start of a word. *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
 #
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left? (To keep this page small, the chart leaves out the least probable tokens. So its probabilities are a little higher than those above, and top-p keeps fewer tokens.)
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -576,12 +547,11 @@ with torch.no_grad():
     logits = torch.stack(
         [model(source, ids([BOS, *prefix]))[0, -1] for prefix in prefixes]
     )
-likely = logits.argsort(dim=-1, descending=True)[:, :1000].unique()
 Captioned(
     sampling_explorer(
-        logits[:, likely],
+        logits,
         [tokenizer.decode(prefix) for prefix in prefixes],
-        tokenizer.pieces(likely.tolist()),
+        vocabulary,
         description=(
             "Bar chart of the probabilities of the next token, with controls for the "
             "prefix, the temperature, top-k and top-p. After 'Ein alter Mann "
@@ -625,14 +595,14 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # | method | choose it | but |
 # |---|---|---|
 # | greedy search | for speed | it can't take a token back |
-# | beam search | if there are few correct outputs: translation, speech recognition | it costs more, and needs length normalisation |
+# | beam search | when the input largely determines the output: translation, speech recognition | it costs more, and needs length normalisation |
 # | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or forbid any run of several tokens (an *n-gram*) to occur twice.
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or never let the same *n-gram* ($n$ tokens in a row) occur twice.
 #
 # ## The KV cache
 #
-# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. Of all this, the new position needs only the keys and values. The **KV cache** keeps them. Here it is for one attention layer with one head:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. And the new position uses the earlier ones only through their keys and values. The **KV cache** keeps these. Here it is for one attention layer with one head:
 
 # %%
 x = torch.randn(6, 16)  # the layer's input, a row for each token
@@ -680,15 +650,7 @@ Picture(
 )
 
 # %% [markdown]
-# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n$:
-
-# %%
-for n in (10, 20, 40, 80, 120):
-    without = n * (n + 1) // 2
-    print(f"{n:3} tokens: {n:3} positions with a cache, {without:5,} without")
-
-# %% [markdown]
-# The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.
+# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.
 #
 # In the package, `start_cache` computes the keys and values of cross-attention, once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
 
@@ -730,10 +692,10 @@ for decode in (without_cache, with_cache):
 # %% [markdown]
 # ### How much memory it needs
 #
-# The price is memory. In each layer, the cache holds a key and a value of $d_\text{model}$ numbers
+# The price is memory. Each layer caches a key and a value, with $d_\text{model}$ numbers each:
 #
-# - for **self-attention**: for each target position of each beam of each sentence;
-# - for **cross-attention**: for each source position of each sentence. The beams of a sentence share these, because they translate the same source.
+# - for **self-attention**, one pair per target position, for every beam of every sentence;
+# - for **cross-attention**, one pair per source position, for every sentence. The beams of a sentence share these, because they translate the same source.
 
 
 # %%
@@ -778,7 +740,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 # %% [markdown]
 # ## 8-bit integers
 #
-# With the cache, most of the time on a CPU goes into products with the weights, and a CPU multiplies 8-bit integers several times as fast as floating-point numbers. **Quantization** makes use of this. Each row of a weight matrix is rounded to integers, in units of its largest absolute value divided by the largest integer, 127. The unit is the row's **scale**. The rows of the input are rounded in the same way, which has to be done while the model runs (*dynamic* quantization). The integers are multiplied without any rounding, and the result is multiplied by the scales of both:
+# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The rows of the input are rounded in the same way, which has to be done while the model runs (*dynamic* quantization). The integers are multiplied exactly, and the result is multiplied by both scales:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -793,7 +755,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster is that? Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU. (The weights get one bit less, because the sums of larger products would overflow on older CPUs.)
+# How much faster is that? Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU. (The weights only go up to 63, because older CPUs add pairs of products in 16 bits, and larger ones would overflow.)
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -817,7 +779,7 @@ in_int8.translate(caption)
 assert in_int8.translate(caption) == tokenizer.decode(best.tokens)
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search gains less time than the output layer alone, and a small model like this one gains little. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. Over a whole search, the speed-up is smaller than for this one layer, and for a small model like ours it is small. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -846,11 +808,13 @@ def trade_places(reorder):
     cache = model.start_cache(memory, memory_mask, max_length=7, beams=2)
     for token in (BOS, *best.tokens[:4]):  # both: Ein alter Mann füttert
         model.decode_step(ids([token, token]), cache)  # (1 sentence, 2 beams)
-    model.decode_step(ids([best.tokens[4], greedy_tokens[4]]), cache)  # die, das
-    if reorder:
-        parents = torch.tensor([[1, 0]], device=source.device)
-        cache.reorder(parents)  # beam 0 continues beam 1, and 1 continues 0
-    return model.decode_step(ids([best.tokens[5]] * 2), cache)[0, 0]
+    # beam 0: … füttert die, beam 1: … füttert das
+    model.decode_step(ids([best.tokens[4], greedy_tokens[4]]), cache)
+    if reorder:  # beam 0 continues beam 1, and beam 1 continues beam 0
+        cache.reorder(torch.tensor([[1, 0]], device=source.device))
+    tauben = best.tokens[5]
+    logits = model.decode_step(ids([tauben, tauben]), cache)  # both: … Tauben
+    return logits[0, 0]  # beam 0, which should now read: … füttert das Tauben
 
 
 # %%
@@ -910,7 +874,7 @@ with torch.no_grad():
 # </details>
 # <details><summary>B. They get shorter</summary>
 #
-# No. That is what happens when α falls towards 0.
+# No. That is what happens when α falls towards 0. (Try it: the chart of eight translations above goes up to α = 2.)
 #
 # </details>
 # <details><summary>C. Nothing, because all candidates of a step have the same length</summary>
@@ -959,7 +923,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other, and selecting the best candidates isn't differentiable. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
+# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other. And it chooses candidates with top-k, and a choice has no gradient. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
 #
 # </details>
 #

@@ -6,9 +6,11 @@ from pathlib import Path
 import jupytext
 import pytest
 
+import transformer
 from book import beam_sizes
-from book.beam_sizes import BEAM_SIZES, CAPTIONS, LENGTH_PENALTIES, RESULT, main, measure
+from book.beam_sizes import BEAM_SIZES, CAPTIONS, LENGTH_PENALTIES, RESULT, compare_with_empty, main, measure
 from transformer.checkpoint import read_json
+from transformer.data import pocket
 from transformer.decoding import Hypothesis
 from transformer.translator import Translation
 
@@ -38,10 +40,24 @@ def test_all_settings_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(beam_sizes, "RESULT", tmp_path / "result.json")
     monkeypatch.setattr(beam_sizes, "sentence_pairs", lambda *_, **__: pairs)
     monkeypatch.setattr(beam_sizes.transformer, "load", lambda *_, **__: Shortening())
+    monkeypatch.setattr(beam_sizes, "compare_with_empty", lambda *_: {"beats_greedy": 1})
     assert main([]) == 0
     result = read_json(tmp_path / "result.json")
     assert result["captions"] == 2 and result["signature"].startswith("nrefs:1|case:mixed")
     assert len(result["rows"]) == len(BEAM_SIZES) * len(LENGTH_PENALTIES)
+    assert result["empty_translation"] == {"beats_greedy": 1}
+
+
+def test_the_empty_translation_is_compared_with_the_reference_and_with_greedy_search() -> None:
+    translator = transformer.load("pocket-small", device="cpu", precision="fp32")
+    (pair,) = pocket.pairs("valid", 1)
+    right = compare_with_empty(translator, [pair.source], [pair.target])
+    assert right["beats_reference"] == right["beats_greedy"] == 0
+    assert right["reference_log_probability"] == pytest.approx(right["greedy_log_probability"], abs=1e-3)
+    assert right["reference_length"] == len(translator.tokenizer.encode(pair.target)) + 1
+    wrong = compare_with_empty(translator, [pair.source] * 2, [pair.target, "Hund " * 9])
+    assert (wrong["beats_reference"], wrong["beats_greedy"]) == (1, 0)
+    assert wrong["log_probability"] == pytest.approx(right["log_probability"], abs=1e-3)
 
 
 def test_the_chapter_draws_the_measured_values() -> None:
@@ -50,12 +66,13 @@ def test_the_chapter_draws_the_measured_values() -> None:
     assert [(row["alpha"], row["beam"]) for row in result["rows"]] == [
         (alpha, beam) for alpha in LENGTH_PENALTIES for beam in BEAM_SIZES
     ]
-    (drawn,) = (
-        ast.literal_eval(node.value)
+    drawn = {
+        ast.unparse(node.targets[0]): ast.literal_eval(node.value)
         for cell in jupytext.read(CHAPTER).cells
         if cell.cell_type == "code"
         for node in ast.walk(ast.parse(cell.source))
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "measured"
-    )
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("measured", "empty_translation")
+    }
     for row in result["rows"]:
-        assert drawn[row["alpha"]][row["beam"]] == (row["bleu"], row["length_ratio"])
+        assert drawn["measured"][row["alpha"]][row["beam"]] == (row["bleu"], row["length_ratio"])
+    assert drawn["empty_translation"] == result["empty_translation"]

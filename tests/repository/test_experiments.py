@@ -136,9 +136,10 @@ LIVE = {
 
 BEAM_SIZES = {
     "type": "object",
-    "required": ["model", "captions", "signature", "provenance", "rows"],
+    "required": ["model", "captions", "signature", "provenance", "empty_translation", "rows"],
     "properties": {
         "provenance": PROVENANCE,
+        "empty_translation": {"required": ["log_probability", "beats_reference", "beats_greedy", "reference_length"]},
         "rows": {
             "type": "array",
             "minItems": 1,

@@ -1,6 +1,7 @@
 """The distribution that the next token is sampled from, by temperature, top-k and top-p (nucleus sampling)."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import altair as alt
@@ -11,7 +12,11 @@ from transformer.plots import style
 
 WIDTH = 190
 N_BARS = 12
-"""The number of bars; the chart computes with all tokens that it is given."""
+"""The number of bars; the chart computes with the whole vocabulary."""
+N_SINGLE = 200
+"""The number of most probable tokens that have a row each."""
+STEP = 0.1
+"""The others are grouped by their logits, rounded to multiples of this, which keeps a page with the chart small."""
 
 
 def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Sequence[str], description: str) -> Any:
@@ -25,11 +30,15 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     """
     ordered, ids = logits.detach().cpu().sort(dim=-1, descending=True)
     relative = (ordered - ordered[:, :1]).tolist()  # to the largest logit, so that no exponential overflows
-    rows = [
-        {"prefix": prefix, "rank": rank, "token": vocabulary[token], "logit": round(relative[i][rank], 3)}
-        for i, prefix in enumerate(prefixes)
-        for rank, token in enumerate(ids[i].tolist())
-    ]
+    rows: list[dict[str, Any]] = []
+    for prefix, values, tokens in zip(prefixes, relative, ids.tolist(), strict=True):
+        for rank, (logit, token) in enumerate(zip(values[:N_SINGLE], tokens, strict=False)):
+            rows.append({"prefix": prefix, "rank": rank, "token": vocabulary[token], "logit": round(logit, 3), "n": 1})
+        rank = N_SINGLE
+        for steps, group in groupby(values[N_SINGLE:], key=lambda logit: round(logit / STEP)):
+            n = len(list(group))
+            rows.append({"prefix": prefix, "rank": rank, "token": "", "logit": round(steps * STEP, 3), "n": n})
+            rank += n
     top_k_options = [k for k in (1, 2, 3, 5, 10, 20, 50) if k < len(vocabulary)]
     prefix_menu = alt.param(
         "prefix", value=prefixes[0], bind=alt.binding_select(options=list(prefixes), name="prefix ")
@@ -44,14 +53,14 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     distribution = (
         alt.Chart(pd.DataFrame(rows))
         .transform_filter("datum.prefix == prefix")
-        .transform_calculate(mass="top_k == 0 || datum.rank < top_k ? exp(datum.logit / temperature) : 0")
+        .transform_calculate(mass="top_k == 0 || datum.rank < top_k ? datum.n * exp(datum.logit / temperature) : 0")
         .transform_joinaggregate(total="sum(mass)")
         .transform_window(cumulative="sum(mass)", sort=[alt.SortField("rank")], frame=[None, 0])
         .transform_calculate(before="(datum.cumulative - datum.mass) / datum.total")
         .transform_calculate(kept="datum.mass > 0 && (top_p == 1 || datum.before < top_p)")
         # New column names: a slider reruns only the transforms that depend on it, so none may overwrite its input.
-        .transform_calculate(kept_mass="datum.kept ? datum.mass : 0", one="datum.kept ? 1 : 0")
-        .transform_joinaggregate(kept_total="sum(kept_mass)", n_tokens="sum(one)")
+        .transform_calculate(kept_mass="datum.kept ? datum.mass : 0", n_kept="datum.kept ? datum.n : 0")
+        .transform_joinaggregate(kept_total="sum(kept_mass)", n_tokens="sum(n_kept)")
         .transform_calculate(probability="datum.kept_mass / datum.kept_total")
         .transform_calculate(number="datum.probability < 0.005 ? '< 0.01' : format(datum.probability, '.2f')")
         .transform_calculate(label="datum.kept ? datum.number : '×'")

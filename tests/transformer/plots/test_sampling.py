@@ -1,5 +1,8 @@
 """The chart of sampling has the whole vocabulary, follows the rules of `decoding.sample`, and fits a phone."""
 
+import math
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -31,6 +34,21 @@ def test_every_token_has_its_rank_and_at_temperature_one_the_softmax_is_the_mode
         probabilities = torch.tensor([row["logit"] for row in rows]).softmax(0)
         ids = [WORDS.index(row["token"]) for row in rows]
         assert probabilities.tolist() == pytest.approx(LOGITS[i].softmax(0)[ids].tolist(), abs=1e-3)
+
+
+def test_the_rows_of_a_large_vocabulary_have_its_probabilities_at_every_temperature() -> None:
+    logits = 3 * torch.randn(1, 5000, generator=torch.Generator().manual_seed(1))
+    (rows,) = sampling_explorer(logits, ["der"], [f"word{i}" for i in range(5000)], "").to_dict()["datasets"].values()
+    assert len(rows) < 400 and sum(row["n"] for row in rows) == 5000
+    ordered = logits[0].sort(descending=True).values
+    for temperature in (0.5, 1.0, 2.0):
+        mass = torch.tensor([row["n"] * math.exp(row["logit"] / temperature) for row in rows])
+        expected = (ordered / temperature).softmax(0)
+        assert (mass / mass.sum())[:200].tolist() == pytest.approx(expected[:200].tolist(), rel=0.01)
+        for row, next_row in pairwise(rows[200:]):
+            assert next_row["rank"] == row["rank"] + row["n"] and row["logit"] > next_row["logit"]
+            group = ordered[row["rank"] : next_row["rank"]] - ordered[0]
+            assert (group - row["logit"]).abs().max() < 0.051
 
 
 def test_it_cuts_to_k_first_and_then_to_p_and_shows_the_best() -> None:
