@@ -110,27 +110,37 @@ def rule_of_thumb(recipe):
 
 
 flop = {name: rule_of_thumb(RECIPES[f"wmt14-{name}"]) for name in ("base", "big")}
+# euros per GPU-hour: assumptions, in the order of what clouds charge
+prices = {
+    "T4": 0.40,
+    "L4": 0.70,
+    "V100": 0.80,
+    "RTX 4090": 0.50,
+    "A100": 1.50,
+    "H100": 2.50,
+}
 Captioned(
     training_cost(
         flop,
         {name: gpu.teraflops for name, gpu in GPUS.items()},
+        prices,
         {"base": 12.0, "big": 84.0},
         "the paper's 8 P100",
         description=(
             "Hours of training on a logarithmic scale, a dot for each of six GPUs, "
             "from the T4, which takes longest, to the H100. A menu chooses the base "
             "or the big model; sliders set the utilisation, the number of GPUs and "
-            "the price of an hour. A dotted line marks the hours that the paper "
+            "a factor for all prices. A dotted line marks the hours that the paper "
             "reports."
         ),
     ),
     "Estimated hours and price of training the paper's model on each of six kinds of "
-    "GPU, if an hour of each costs the same. The dotted line is the time reported in "
-    "the paper.",
+    "GPU. An hour costs from €0.40 (T4) to €2.50 (H100) here, which is an assumption. "
+    "The dotted line is the time reported in the paper.",
 )
 
 # %% [markdown]
-# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
+# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
 # This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail.
 #
@@ -278,7 +288,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% is between the two. For the base model, 10% would be more cautious, and the hours and prices below would then be one and a half times as large.
+# Our 15% is between the two, and the same for every GPU, although some reach a larger share of their peak than others. So take the hours below as rough: with 10%, they would be one and a half times as long, and with the 22% that we measured on an H200 (below), a third shorter.
 #
 # <details><summary>Why is this so much less than in chapter 16, and how long was the second run?</summary>
 #
@@ -288,7 +298,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # </details>
 #
-# We have measured single training steps of the base model on an H200 with `transformer bench wmt14-base` ([results](../book/results.md), section *On a GPU*). How long would all steps take at this speed?
+# We have measured 50 training steps of the base model on an H200 with `transformer bench wmt14-base`, on random sentences ([results](../book/results.md), section *On a GPU*). How long would all steps take at this speed?
 
 # %% tags=["hide-input"]
 stored = Path("../book/results/gpu/base-compiled.json")
@@ -303,7 +313,8 @@ if stored.exists():  # not in Colab
     measured_peak = products_alone * flop_per_token
     real_tokens = bench["source_tokens"] + bench["target_tokens"]
     real = real_tokens / bench["padded_tokens"]  # the share that isn't padding
-    data_sheet = GPUS["H100"].teraflops * 1e12  # an H200 has only a faster memory
+    # An H200 has more and faster memory than an H100, but the same peak.
+    data_sheet = GPUS["H100"].teraflops * 1e12
     share = speed / products_alone
     print(f"{share:.0%} of the measured peak, {measured_peak / 1e12:.0f} TFLOP/s")
     print(f"utilisation {speed * flop_per_token * real / data_sheet:.0%}")
@@ -317,7 +328,7 @@ if stored.exists():
     assert len(bench["implementations"][0]["speeds"]) == 50
 
 # %% [markdown]
-# The minutes leave out validation and checkpoints, and we have never run more than a few hundred steps.
+# The minutes leave out validation and checkpoints. We have never run more than a few hundred steps: 283 of them, on 230,000 real sentence pairs, ran at about the same speed ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)).
 #
 # <details><summary>Why is the share 30% in one line and 22% in the other?</summary>
 #
@@ -325,9 +336,9 @@ if stored.exists():
 #
 # </details>
 #
-# For your own GPU, take `bench`'s *work per second*, reduce it by the percentage in the row *padding*, and divide by the data sheet's peak.
+# To get the utilisation of your own GPU, take *work per second* from `transformer bench`, subtract the percentage that is padding, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. The overhead and the prices in the code are assumptions: replace them by your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. The overhead and the price of electricity in the code are assumptions, like the rent (`prices`, from the chart): replace them by your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -338,15 +349,14 @@ def costs(flop, gpu, watts=0, euros_per_hour=0, gpus=1, utilisation=0.15):
     return [hours, kwh, hours * gpus * euros_per_hour, kwh * euros_per_kwh]
 
 
-# watts, euros per GPU-hour (assumed), number of GPUs
-machines = [("T4", 70, 0.40, 1), ("A100", 400, 1.50, 1), ("A100", 400, 1.50, 8)]
+machines = [("T4", 70, 1), ("A100", 400, 1), ("A100", 400, 8)]  # watts, GPUs
 rows = []
-for gpu, watts, euros, gpus in machines:
+for gpu, watts, gpus in machines:
     for name in ("base", "big"):
-        row = costs(flop[name], gpu, watts, euros, gpus)
+        row = costs(flop[name], gpu, watts, prices[gpu], gpus)
         rows.append([f"{name}, {gpus} {gpu}", *row])
 header = ["", "hours", "kWh", "rent (€)", "power (€)"]
-print(tabulate(rows, header, floatfmt=".1f"))
+print(tabulate(rows, header, floatfmt=".0f"))
 
 # %% [markdown]
 # ## Choose a recipe and a GPU
@@ -359,7 +369,7 @@ for name in ("wmt14-mini", "multi30k", "iwslt17", "wmt14-base", "wmt14-big"):
     model, training = RECIPES[name].model, RECIPES[name].training
     tokens = training.steps * training.batch_tokens
     hours = costs(rule_of_thumb(RECIPES[name]), "T4")[0]
-    time_on_t4 = f"{hours:.1f}" if hours >= 0.1 else "< 0.1"
+    time_on_t4 = f"{hours:.0f}" if hours >= 1 else "< 1"
     rows.append([name, model.n_parameters / 1e6, tokens / 1e6, time_on_t4])
 header = ["recipe", "M params", "M tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
@@ -423,24 +433,24 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 #
 # | you have | what to do |
 # |---|---|
-# | a GPU with 8 GB | `wmt14-base` with `--training.gradient-accumulation-steps 2` |
-# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` with gradient accumulation in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
+# | a GPU with 8 GB | `wmt14-base` with `--training.gradient-accumulation-steps 4` |
+# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` with gradient accumulation in 4 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# (In 2 parts, these would fit only if the estimate is exact.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
-# The figure shows the main commands and, beside the arrows, what each leaves on disk.
+# The figure shows the main commands and, beside the arrows, what one leaves on disk for the next. `translate` reads the averaged checkpoint, too.
 
 # %% tags=["hide-input"]
 commands = [
     ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids"),
-    ("train", "100,000 steps; resumes\nafter an interruption", "checkpoints"),
+    ("train", "the model; resumes after\nan interruption", "checkpoints"),
     ("average", "the mean of the weights of\nthe last checkpoints", "averaged"),
-    ("evaluate", "beam search on the test set;\nscores with signatures", "test.scores.json"),
-    ("translate", "your own sentences", "text"),
+    ("evaluate", "beam search on the test set; leaves\nscores with signatures", ""),
+    ("translate", "your own sentences", ""),
 ]  # fmt: skip
 with style.in_style():
     figure, axes = style.new_figure(3.9, 3.9)
@@ -465,23 +475,34 @@ Picture(
     figure,
     alt=(
         "Five boxes from top to bottom: prepare, train, average, evaluate, translate. "
-        "Beside each is what it does, beside each arrow what it leaves: token ids, "
-        "checkpoints, the averaged checkpoint, the file of scores."
+        "Beside each is what it does. Arrows show what the next one uses: token ids, "
+        "checkpoints, the averaged checkpoint, which evaluate and translate both read."
     ),
     caption=(
         "From corpus to translations: five commands in the order in which you run "
-        "them. In italics: what each leaves on disk."
+        "them. In italics: what one leaves on disk for the next."
     ),
 )
 
 # %% [markdown]
-# Below, all commands except `bench` run with a still smaller version of `wmt14-mini`, on short generated sentences of the pocket corpus. On your machine, write `wmt14-base` for `wmt14-mini`, and leave out `$SMALL` and `$DEVICE`.
+# To train the paper's base model, these are the lines to type, in this order:
+#
+# ```bash
+# transformer prepare wmt14-base
+# transformer bench wmt14-base
+# transformer train wmt14-base
+# transformer average runs/wmt14-base
+# transformer evaluate runs/wmt14-base
+# transformer translate runs/wmt14-base "The old woman is not here."
+# ```
+#
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So each line there has the name of the small recipe, and also `$SMALL` and `$DEVICE`, which make it small and select the CPU.
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
 # If WMT14 has been downloaded (`transformer prepare wmt14-base` does it), the cells train the paper's base model, which takes hours. In the folded code, `RECIPE` is the recipe that they use, and `shell` runs a line as your terminal would.
 #
-# `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` always holds the small settings, because some short runs use them at full size, too, and `$WORK` is a temporary folder. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
+# `$SMALL` holds the settings that make the model and its training smaller; at full size, it and `$DEVICE` are empty. With so few steps, the warm-up is short and the learning rate high: its peak is about 18 times the base model's. `$TINY` always holds the small settings, because some short runs use them at full size, too, and `$WORK` is a temporary folder. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
 #
 # </details>
 
@@ -523,8 +544,11 @@ torch.set_num_threads(1)  # so that the same sums are added in the same order
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+printed = []  # the lines of the latest command
+
+
 def shell(line, exit_code=0):
-    """Run a `transformer` command, print its output and return it as lines."""
+    """Run a `transformer` command and print its output."""
     print("\n    ".join(wrap(f"$ {line}", 86)))
     output, status = io.StringIO(), 0
     with redirect_stdout(output), redirect_stderr(output):
@@ -533,14 +557,13 @@ def shell(line, exit_code=0):
         except SystemExit as end:
             status = end.code
     text = output.getvalue().replace(os.environ["TINY"], "$SMALL")
-    printed = text.replace(f"{work}/", "").split("\n")
-    lines = [text for text in printed if "\r" not in text]  # no progress bars
+    lines = text.replace(f"{work}/", "").split("\n")
+    printed[:] = [line for line in lines if "\r" not in line]  # no progress bars
     wrapped = [  # except tables
-        t if "  " in t else fill(t, 90, subsequent_indent="    ") for t in lines
+        t if "  " in t else fill(t, 90, subsequent_indent="    ") for t in printed
     ]
     print("\n".join(wrapped).strip("\n"))
     assert status == exit_code
-    return lines
 
 
 # %% [markdown]
@@ -549,7 +572,7 @@ def shell(line, exit_code=0):
 # `prepare` turns the text into token ids:
 
 # %%
-printed = shell(f"transformer prepare {RECIPE} $SMALL")
+shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
 # This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids. Later commands reuse the result. At full size, expect about 45 minutes on a CPU and 0.6 GB, besides the download of 1.7 GB, listed below.
@@ -578,16 +601,14 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 #
 # The token ids are kept in a **token store**: one array for each language, with 2 bytes per token. The array is **memory-mapped**: the operating system loads only the parts that are used, and all processes on a machine share one copy.
 #
-# With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same shuffled list of all parts of an epoch, and with four ranks (`world_size=4`), each takes every fourth part. Together, they use every sentence pair exactly once per epoch:
+# With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same shuffled list of all parts of an epoch, and with four ranks, each takes every fourth part. Together, they use every sentence pair exactly once per epoch.
 
-# %%
+# %% tags=["remove-cell"]
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
 sources, targets = data.tokens("train")
-print(sources.ids.dtype, type(sources.ids.base).__name__, len(sources), "pairs")
 # A part has up to 125 target tokens, so a step has up to 500, as on one GPU.
 ranks = [Batches(sources, targets, 125, 1, rank, world_size=4) for rank in range(4)]
 used = np.concatenate([pairs for batches in ranks for pairs in batches.plan])
-print("steps per rank:", [len(batches.plan) for batches in ranks])
 assert sorted(used) == list(range(len(sources)))
 
 # %% [markdown]
@@ -596,7 +617,7 @@ assert sorted(used) == list(range(len(sources)))
 # `bench` takes a few training steps on your machine and estimates how long the whole run will take. For `wmt14-base`, compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
-printed = shell(f"transformer bench {RECIPE}")
+shell(f"transformer bench {RECIPE}")
 
 # %% [markdown]
 # ### Train
@@ -604,7 +625,7 @@ printed = shell(f"transformer bench {RECIPE}")
 # `train` prints its progress, and saves checkpoints and the values of the training curves:
 
 # %%
-printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
+shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% [markdown]
 # Every 50 steps, the command prints the training loss (with label smoothing), the learning rate, the speed in target tokens per second and the remaining time (*ETA*). At each validation it prints the validation loss (without label smoothing) and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`; we average checkpoints before that, as the paper does.
@@ -627,10 +648,10 @@ Captioned(
 )
 
 # %% [markdown]
-# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept in addition, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data.
+# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept in addition, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data. For `wmt14-base`, which keeps five, that makes 2.5 GB; for `wmt14-big`, which keeps twenty, 21 GB.
 
 
-# %%
+# %% tags=["remove-cell"]
 def run_folder_bytes(n_parameters, keep=5):
     """Weights of the checkpoints and of the best one, and the state of two."""
     return 4 * n_parameters * (keep + 1) + 8 * n_parameters * 2
@@ -639,12 +660,10 @@ def run_folder_bytes(n_parameters, keep=5):
 recipe = read_json(run / "recipe.json")
 n_parameters = replace(base, **recipe["model"]).n_parameters
 found = sum(path.stat().st_size for path in run.glob("*.safetensors"))
-print(f"formula {run_folder_bytes(n_parameters):,} bytes, found {found:,}")
-for name, keep in (("base", 5), ("big", 20)):
+for name, keep, gigabytes in (("base", 5, 2.5), ("big", 20, 21)):
     size = run_folder_bytes(PRESETS[name].n_parameters, keep)
-    print(f"wmt14-{name}: {size / 1e9:.1f} GB")
-
-# %% tags=["remove-cell"]
+    assert math.isclose(size / 1e9, gigabytes, rel_tol=0.02), size
+    assert RECIPES[f"wmt14-{name}"].training.keep_checkpoints == keep
 if not FULL_SIZE:
     assert math.isclose(found, run_folder_bytes(n_parameters), rel_tol=0.02)
 assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the paper
@@ -654,17 +673,17 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 #
 # You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (10.5 for 37,000 tokens; `--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
 #
-# We found these values for the base model with about 25,000 target tokens per step. The scores are on newstest2014 unless the table names another set:
+# These values for the base model, with about 25,000 target tokens per step, are from the literature. The scores are on newstest2014 unless the table names another set:
 #
-# | step | value | source |
-# |---:|---|---|
-# | 0 | loss 10.5 | computed: $\ln 37{,}000$, the loss of a model that gives all tokens the same probability |
-# | 100,000 | loss 1.59 and BLEU 25.8 on newstest2013, the validation set | the paper (Table 3: perplexity 4.92, and $\ln 4.92 = 1.59$), without averaging |
-# | 100,000 | BLEU 27.3 | the paper (Table 2) |
-# | 100,000 | BLEU 25.1 (sacreBLEU) | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
-# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
+# | step | value | averaged? | source |
+# |---:|---|---|---|
+# | 0 | loss 10.5 | no | computed: $\ln 37{,}000$, the loss of a model that gives all tokens the same probability |
+# | 100,000 | loss 1.59 and BLEU 25.8 on newstest2013, the validation set | no | the paper (Table 3: perplexity 4.92, and $\ln 4.92 = 1.59$) |
+# | 100,000 | BLEU 27.3 | yes | the paper (Table 2) |
+# | 100,000 | BLEU 25.1 (sacreBLEU) | yes | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
+# | 112,760 | BLEU 27.6 ± 0.2 | no | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
-# The other two scores at 100,000 steps come from averaged checkpoints, the one at 112,760 from the last checkpoint alone. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss.
+# The scores weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss.
 #
 # ### If the session ends
 #
@@ -672,7 +691,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 
 # %%
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
-printed = shell(f"{short_run} --run $WORK/runs/uninterrupted")
+shell(f"{short_run} --run $WORK/runs/uninterrupted")
 
 # %%
 command = os.path.expandvars(f"{short_run} --run $WORK/runs/interrupted")
@@ -692,7 +711,7 @@ print({key: progress[key] for key in ("step", "epoch", "batch_index")})
 # The checkpoint records where the run was: after 30 steps, in epoch 0. To resume, run **the same command again**:
 
 # %%
-printed = shell(f"{short_run} --run $WORK/runs/interrupted")
+shell(f"{short_run} --run $WORK/runs/interrupted")
 
 # %% [markdown]
 # Did we lose anything? The next cell compares the checksums of all weights and training states that the two runs left behind, and prints those of the interrupted run's weights:
@@ -731,7 +750,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Empty the Drive's bin from time to time: checkpoints that the run has deleted still count towards your storage, and all 100 with their training states take 76 GB.
+# Empty the Drive's bin from time to time: checkpoints that the run has deleted still count towards your storage, and all 100 with their training states take 76 GB, far more than the 15 GB of a free account.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
@@ -749,14 +768,15 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # </details>
 
 # %%
-printed = shell(f"transformer average {run}")
+shell(f"transformer average {run}")
 
 # %% [markdown]
 # Here are the validation losses of the five and of their average:
 
 # %%
+data = prepare(data_config, vocab_size)  # finds what the command has prepared
 device = choose_device("auto" if FULL_SIZE else "cpu")
-# The loss is that of all validation pairs. We don't need BLEU: one sentence.
+# The loss covers all validation pairs. BLEU isn't needed: one sentence is enough.
 settings = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
 for name in [*step_checkpoints(run), "averaged"]:
@@ -765,7 +785,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. (At full size, expect less of it: the learning rate at the end of this short run is about fifty times as high as the base model's after 100,000 steps.) To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
+# The average is better than each of the five. (At full size, averaging gains less. The learning rate is then about fifty times lower at the end, so the weights move less.) To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -814,12 +834,12 @@ Picture(
 )
 
 # %% [markdown]
-# The two checkpoints are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom.
+# The two checkpoints are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3). So it seems that the weights swing back and forth across the valley, and that their mean is closer to its bottom.
 #
 # `evaluate` translates the test set with the averaged weights and the paper's beam search (beam size 4, length penalty α = 0.6), and prints seven scores:
 
 # %%
-printed = shell(f"transformer evaluate {run} $DEVICE")
+shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
 # The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so its score says nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
@@ -846,9 +866,7 @@ if not FULL_SIZE:
 # `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
 
 # %%
-printed = shell(
-    f"transformer translate {run} 'The old woman is not here.' --n-best 3"
-)
+shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 
 # %% [markdown]
 # After 300 small steps, the output is German, but not yet a good translation.
@@ -862,8 +880,8 @@ printed = shell(
 # | you see | suspect first | where to look |
 # |---|---|---|
 # | one or two points less than somebody else's score, the loss is fine | scores computed in different ways | the signatures, and the row *BLEU paper* |
-# | the same, with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` ([Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
-# | the same, but *BLEU paper* is fine | straight quotation marks where the reference has „ and “ | `test.hypotheses.txt` |
+# | one or two points less, with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` ([Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
+# | one or two points less, but *BLEU paper* is fine | straight quotation marks where the reference has „ and “ | `test.hypotheses.txt` |
 # | one or two points less, with the same signature and test set | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
 # | about a point less, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
@@ -920,19 +938,19 @@ if not FULL_SIZE:
 #
 # We provoke three typical failures of long runs, each in a small run.
 #
-# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The package refuses to resume, because it would become a different run: the learning-rate schedule is counted in steps (§5.3), so the steps have to stay the same size.
+# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The package refuses to resume: the learning-rate schedule counts steps (§5.3), so changing the size of a step would change the run.
 
 # %%
 resume = f"{short_run} --run $WORK/runs/interrupted"
-printed = shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
+shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 
 # %% tags=["remove-cell"]
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs then gets one of two parts of each batch. The cell checks that these are the parts which one GPU processes one after the other with gradient accumulation, so a step has the same sentences in both cases:
+# Instead, change nothing. Two GPUs then process in parallel the same two parts of each batch that one GPU, with gradient accumulation, processes in turn.
 
-# %%
+# %% tags=["remove-cell"]
 tokens = data.tokens("train")
 two_gpus = [Batches(*tokens, 250, seed=1, rank=r, world_size=2) for r in (0, 1)]
 accumulating = Batches(*tokens, 250, seed=1, gradient_accumulation_steps=2)
@@ -947,12 +965,11 @@ for _ in range(10):
 # %%
 text = (work / "train.de").read_text()
 (work / "train.de").write_text(text.replace("\n", " Und so weiter.\n", 40))
-printed = shell(resume, exit_code=2)
+shell(resume, exit_code=2)
 
 # %% tags=["remove-cell"]
 (work / "train.de").write_text(text)
 assert any("started with another text" in line for line in printed)
-tiny_run = uninterrupted if FULL_SIZE else run
 
 # %% [markdown]
 # Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We take the averaged model from above, and give it the same validation sentences with its own tokenizer and with one that was trained on half of the text:
@@ -962,6 +979,7 @@ texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
 english = {name: lines_of(work / f"{name}.en") for name in ("train", "valid")}
 half = len(texts["train"]) // 2
 other = Tokenizer.train(english["train"][:half] + texts["train"][:half], 1000)
+tiny_run = uninterrupted if FULL_SIZE else run  # a run of the small model
 tiny = Translator.load(tiny_run, choose_device("cpu"))
 loss_with = {}
 for name, tokenizer in {"its own": tiny.tokenizer, "another": other}.items():
@@ -993,7 +1011,7 @@ def full_disk(path, content):  # replaces the package's function
 
 
 with patch.object(checkpoint, "write_atomically", full_disk):
-    printed = shell(f"{short_run} --run $WORK/runs/disk-full", exit_code=2)
+    shell(f"{short_run} --run $WORK/runs/disk-full", exit_code=2)
 assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 
 # %% [markdown]

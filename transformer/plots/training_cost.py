@@ -16,6 +16,7 @@ TABLE_WIDTH = 120
 def training_cost(
     flop: Mapping[str, float],
     peaks: Mapping[str, float],
+    prices: Mapping[str, float],
     reported_hours: Mapping[str, float],
     reported_hardware: str,
     description: str,
@@ -25,6 +26,7 @@ def training_cost(
     Args:
         flop: model → floating-point operations of the whole training run.
         peaks: GPU → peak throughput in its data sheet, in TFLOP/s.
+        prices: GPU → price of an hour in euros, for every GPU in ``peaks``.
         reported_hours: model → hours reported in a paper, for every model in ``flop``; drawn as a dotted line.
         reported_hardware: the hardware of that report.
         description: the alt text.
@@ -35,12 +37,12 @@ def training_cost(
         for name, (value, low, high, step, label) in {
             "share": (15, 5, 70, 1, "utilisation (% of peak) "),
             "devices": (1, 1, 8, 1, "GPUs "),
-            "price": (1.0, 0.0, 5.0, 0.1, "price of a GPU-hour (€) "),
+            "factor": (1.0, 0.0, 3.0, 0.1, "all prices, times "),
         }.items()
     ]
     selected = "datum.model == model"
     rows = [
-        {"device": device, "peak": peak, "model": name, "flop": operations}
+        {"device": device, "peak": peak, "price": prices[device], "model": name, "flop": operations}
         for name, operations in flop.items()
         for device, peak in peaks.items()
     ]
@@ -54,7 +56,7 @@ def training_cost(
         alt.Chart(pd.DataFrame(rows))
         .transform_filter(selected)
         .transform_calculate(hours=hours)
-        .transform_calculate(time=time, cost=rounded("datum.hours * devices * price"))
+        .transform_calculate(time=time, cost=rounded("datum.hours * devices * datum.price * factor"))
     )
     y = alt.Y("device:N", sort=list(peaks), title=None, axis=alt.Axis(labelLimit=90))
     scale = alt.Scale(type="log", domain=[0.1, 3000], range=[0, alt.expr(f"width - {TABLE_WIDTH}")])
@@ -63,6 +65,7 @@ def training_cost(
     tooltip = [
         alt.Tooltip("device:N", title="GPU"),
         alt.Tooltip("peak:Q", title="peak (TFLOP/s, data sheet)"),
+        alt.Tooltip("price:Q", title="price of an hour (€)", format=".2f"),
         alt.Tooltip("hours:Q", format=",.1f"),
         alt.Tooltip("cost:N", title="total price (€)"),
     ]

@@ -8,20 +8,28 @@ from transformer.plots.training_cost import TABLE_WIDTH, training_cost
 def spec() -> dict[str, Any]:
     flop, peaks = {"base": 3.6e18, "big": 3.6e19}, {"slow": 100.0, "fast": 1000.0}
     chart: dict[str, Any] = training_cost(
-        flop, peaks, {"base": 12.0, "big": 84.0}, "8 P100", "move the sliders"
+        flop, peaks, {"slow": 0.5, "fast": 2.0}, {"base": 12.0, "big": 84.0}, "8 P100", "move the sliders"
     ).to_dict()
     return chart
 
 
 def test_hours_are_operations_divided_by_throughput() -> None:
     settings = {p["name"]: p["value"] for p in spec()["params"] if "bind" in p}
-    assert settings == {"model": "base", "share": 15, "devices": 1, "price": 1.0}
+    assert settings == {"model": "base", "share": 15, "devices": 1, "factor": 1.0}
     (dots,) = (layer for layer in spec()["layer"] if layer["mark"]["type"] == "point")
     (hours,) = (step["calculate"] for step in dots["transform"] if step.get("as") == "hours")
     row = {"flop": 3.6e18, "peak": 100.0}
     formula = hours.replace("datum.flop", "flop").replace("datum.peak", "peak")
     assert abs(eval(formula, {}, settings | row) - 1000 / 15) < 1e-9
     assert eval(formula, {}, settings | row | {"share": 60, "devices": 4}) == 1000 / 60 / 4
+
+
+def test_the_price_is_that_of_all_devices_for_these_hours() -> None:
+    settings = {p["name"]: p["value"] for p in spec()["params"] if "bind" in p}
+    (dots,) = (layer for layer in spec()["layer"] if layer["mark"]["type"] == "point")
+    (cost,) = (step["calculate"] for step in dots["transform"] if step.get("as") == "cost")
+    formula = cost.removeprefix("format(").split(",")[0].replace("datum.", "")
+    assert eval(formula, {}, settings | {"hours": 10, "price": 0.5, "devices": 4, "factor": 2}) == 40
 
 
 def test_each_model_has_a_row_for_each_device_and_one_report() -> None:
