@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators predict the next token, and both are right about equally often. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# Two small translators, trained too long on too little data, predict the next token, and both are right about equally often. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**: the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -158,7 +158,7 @@ assert (smoothed_confidence > 0.9).sum() < 0.8 * (confidence > 0.9).sum()
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 #
-# ## Label smoothing in one line
+# ## Label smoothing
 #
 # The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five
 # tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
@@ -173,7 +173,7 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
-# The paper asks for a little less than certainty, as a form of **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. One plausible reason is that other translations are possible. With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
+# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU (a score from 0 to 100 that compares translations with references; see [Evaluation](13_evaluation.ipynb)), but doesn't explain how. With weight $\varepsilon = 0.1$, the loss acts as if the correct token had been drawn uniformly from the whole vocabulary; with weight 0.9, it is the usual cross-entropy:
 #
 # $$
 # \begin{aligned}
@@ -212,13 +212,13 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.**
+# Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.** So it can't teach the model other translations. What it does is to bound how far the correct logit gets ahead of the others, as you'll see next, and [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
 #
 # **Try it.** The first panel shows the target, the second the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
 #
 # - Set $\varepsilon$ to 0. The lowest loss moves to $p = 1$.
 # - Go back to 0.1. To the right of the dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
-# - Change the size of the vocabulary. The dot stays near 0.9, but the lowest loss rises with the vocabulary.
+# - Change the size of the vocabulary. For all but tiny ones, the dot stays near 0.9, but the lowest loss rises with the vocabulary.
 
 # %% tags=["hide-input"]
 from transformer.plots.label_smoothing import label_smoothing_explorer
@@ -265,7 +265,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
     print(f"{token:9} {hard:+.2f}     {smooth:+.2f}")
 
 # %% [markdown]
-# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. The smoothed target stops pushing a token down at 0.02, and below that it pushes it *up*.
+# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, a token's logit is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
 #
 # **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does it change its sign?
 #
@@ -290,8 +290,10 @@ def logit_gaps(epsilon, steps=4096):
     z, gaps = torch.zeros(5, requires_grad=True), []
     for _ in range(steps):
         loss = F.cross_entropy(z, target, label_smoothing=epsilon)
-        (gradient,) = torch.autograd.grad(loss, z)
-        z.data -= gradient
+        loss.backward()
+        with torch.no_grad():
+            z -= z.grad
+        z.grad = None
         gaps.append((z[correct] - z[0]).item())
     return gaps
 
@@ -323,7 +325,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, only to make correct predictions still more certain. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make predictions that are already correct more certain, which is a way of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -372,6 +374,7 @@ def lowest_loss(vocab_size, epsilon):
 
 
 divergence = F.kl_div(p.log(), q, reduction="sum")
+loss = -(q * p.log()).sum()  # p and q of the first section
 print(f"entropy {lowest_loss(5, 0.1):.3f} + KL {divergence:.3f} = {loss:.3f}")
 for epsilon in (0.0, 0.1, 0.2):
     lowest = lowest_loss(37_000, epsilon)
@@ -385,7 +388,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers seem to show the second effect (development set, Table 3):
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). So it doesn't mean the entropy of the target, but a change of the model itself: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (development set, Table 3):
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -404,7 +407,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `mean_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It equals PyTorch's:
+# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It equals PyTorch's:
 
 # %%
 torch.manual_seed(0)
@@ -443,9 +446,9 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 # %% [markdown]
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation. And it looks only at the most probable token, because that is the prediction.
 #
-# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
+# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. (Other bins give other numbers, so compare only errors that were measured with the same ones.) The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
 # $$
 # \begin{aligned}
@@ -470,7 +473,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted over 95% of their tokens correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
+# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs for 250 steps, without dropout, after which they predicted over 95% of the tokens in a sample of these pairs correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
 print("                 confidence  accuracy  calibration error  loss")
@@ -503,7 +506,7 @@ for name in ("hard targets", "label smoothing"):
 assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. The first claims nearly half, the second about 40%, which is closer to the truth. Even the second model's loss *without* smoothing is lower, although it was trained with smoothing: it pays a little for the tokens that it predicts correctly, and saves more on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models generalise poorly, and gain; the paper's model, trained on millions of sentences, lost (4.92 instead of 4.67).
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Although the second model was trained with smoothing, its *unsmoothed* loss is lower, too: it loses a little on tokens that it predicts correctly, and gains more on those it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. These two models generalise poorly, so it lowers their loss. The paper's model was trained on millions of sentences, and smoothing raised its perplexity from 4.67 to 4.92.
 #
 # `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
 
@@ -538,11 +541,11 @@ Picture(
 )
 
 # %% [markdown]
-# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated.** It pulls the model's confidence down, to about $1 - \varepsilon$ at most, whether or not the model is overconfident. That helps a model that would be overconfident, and harms one that isn't.
+# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated.** It pulls the model's confidence towards $1 - \varepsilon$ where the model is sure, whether or not the model is overconfident. That helps a model that would be overconfident, and harms one that isn't.
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. Above 1 it makes the model less confident, below 1 more. The order of the tokens doesn't change, so no prediction does. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half.
+# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. Above 1 it makes the model less confident, below 1 more. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
 
 
 # %%
@@ -571,9 +574,10 @@ assert fitted["hard targets"][0] > 1.2 and fitted["pocket-small"][0] < 1
 assert 0.8 < fitted["label smoothing"][0] < 1.2
 for name in ("hard targets", "pocket-small"):
     assert fitted[name][2] < fitted[name][1] / 2
+assert abs(fitted["hard targets"][2] - fitted["label smoothing"][2]) < 0.015
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. After scaling, the model with hard targets and the one with label smoothing are about equally well calibrated. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
 #
 # Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
@@ -599,7 +603,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The smallest $\varepsilon$ has an advantage, whatever its model is worth. Here is *one* model, measured four times:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, however good it really is. Here is *one* model, measured four times:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -611,7 +615,7 @@ for epsilon in (0.0, 0.05, 0.1, 0.2):
 # %% [markdown]
 # The package validates without smoothing, whatever a model was trained with.
 #
-# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution. But it is that of $\varepsilon = 1 - (1 - 0.1)^2 = 0.19$:
+# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution. But it is the target for $\varepsilon = 0.19$, not 0.1, because only $(1 - 0.1)^2 = 0.81$ is left for the correct token:
 
 # %%
 q = smoothed_target(5, correct, 0.1)
@@ -620,7 +624,7 @@ assert_close(twice, F.cross_entropy(p.log(), target, label_smoothing=0.19))
 print(f"once {-(q * p.log()).sum():.3f}, twice {twice:.3f}")
 
 # %% [markdown]
-# **The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if it happens to that token. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
+# **The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if the correct token's probability underflows. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
 
 # %%
 z = torch.tensor([0.0, 120, 0, 0, 0])  # very confident, and correct
@@ -657,7 +661,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>B. 0.82</summary>
 #
-# **Right.** 1 − 0.2 + 0.2/10: it gives away a fifth, and gets a tenth of that back.
+# **Right.** 1 − 0.2 + 0.2/10: it gives away 0.2, and as one of the ten tokens gets 0.02 back.
 #
 # </details>
 # <details><summary>C. 0.98</summary>
@@ -671,7 +675,7 @@ for n_padding in (0, 6, 18):
 #
 # </details>
 #
-# **2. You train with ε = 0.1, a vocabulary of 37,000 and no dropout. The training loss has been 1.45 for days. How well does the model know its training data?**
+# **2. You train on real text with ε = 0.1, a vocabulary of 37,000 and no dropout. The training loss has been 1.45 for days. How well does the model know its training data?**
 #
 # <details><summary>A. Badly: it is as uncertain as a choice among e<sup>1.45</sup>, about four tokens</summary>
 #
@@ -685,7 +689,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>C. It has almost memorised it</summary>
 #
-# **Right.** The lowest possible loss is 1.38, so the Kullback–Leibler divergence is only 0.07.
+# **Right.** The lowest possible loss is 1.38, so the Kullback–Leibler divergence is only 0.07. On real text, where a sentence has many translations, a model can only be so close if it has seen the answers.
 #
 # </details>
 # <details><summary>D. Not at all: training is stuck</summary>
@@ -726,7 +730,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>B. Divide the logits by a temperature below 1, chosen on data that it wasn't trained on</summary>
 #
-# **Right.** One number, no training, and not a single prediction changes.
+# **Right.** One number, no training, and no greedy prediction changes.
 #
 # </details>
 # <details><summary>C. Divide the logits by a temperature above 1</summary>
