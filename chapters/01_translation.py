@@ -13,8 +13,8 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
-# while the model generated each German word.
+# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows which English words one part of a trained Transformer, an *attention head*, attended to,
+# that is, took information from, while the model generated each German word.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -67,18 +67,21 @@ translator = transformer.load("multi30k", device="cpu")
 
 @torch.no_grad()
 def cross_attention(caption, layer, head):
-    """Return one head's weights, the German tokens (rows) and the English tokens (columns)."""
+    """Return one head's weights, the German tokens (rows) and the English tokens (columns).
+
+    Layers and heads are counted from 1.
+    """
     source = translator.encode(caption)
     target = translator.tokenizer.encode(translator.greedy_search([caption])[0])
     with record_attention(translator.model) as weights:
         translator.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
     german, english = map(translator.tokenizer.pieces, ([*target, EOS], source))
-    weights = weights[f"decoder.{layer}.cross_attention"][0, head]
+    weights = weights[f"decoder.{layer - 1}.cross_attention"][0, head - 1]
     return weights, [t.strip("▁") for t in german], [t.strip("▁") for t in english]
 
 
 weights, german, english = cross_attention(
-    "A chef with a red hat is preparing food in the kitchen.", layer=2, head=1
+    "A chef with a red hat is preparing food in the kitchen.", layer=3, head=2
 )
 Picture(
     attention_lines(
@@ -91,7 +94,7 @@ Picture(
     alt=(
         "The English caption 'A chef with a red hat is preparing food in the kitchen' "
         "above its German translation. Lines join each German word to the English "
-        "words that one attention head looked at. The lines of einem, roten and Hut "
+        "words that one attention head attended to. The lines of einem, roten and Hut "
         "all lead to hat; those of bereitet and zu both lead to preparing."
     ),
     caption=(
@@ -102,24 +105,29 @@ Picture(
 )
 
 # %% tags=["remove-cell"]
-looked_at = {
+attended_to = {
     g: english[i] for g, i in zip(german, weights.argmax(dim=1), strict=True)
 }
-assert [looked_at[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
-assert [looked_at[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
+assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
+assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 
 # %% [markdown]
-# For *einem roten Hut* ("a red hat") the head looked at *hat* three times: in German, the noun decides the endings of the words before it. For *bereitet … zu*, a verb in two
-# parts, it looked at *preparing* both times. (Not every line is as easy to explain: *mit* means *with*, but looks at *preparing*, too.) Nobody programmed this. How does such a model work?
+# For *einem roten Hut* ("a red hat") the head attended to *hat* three times: in German, the endings of the words before a noun depend on the noun. For *bereitet … zu*, a verb in two parts,
+# it attended to *preparing* both times. (Not every line is as easy to explain: *mit* means *with*, yet for *mit* this head attends to *preparing*.) Nobody programmed this. How does such a model work?
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation piece by piece, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 #
 # ## Translate a sentence
 #
 # The model of this chapter comes with the course. It is smaller than the one on the start page, and was trained on nothing but captions of photographs in English
-# and German. Here it translates two captions that it has never seen:
+# and German. Here it translates two captions. Neither is in its training data, though the first comes close to some that are, such as *A dog runs across the grass.*
 
 # %%
+import torch
+
+import transformer
+from transformer.data.tokenizer import BOS, EOS
+
 translator = transformer.load("multi30k", device="cpu")
 captions = [
     "A dog runs across the field.",
@@ -134,17 +142,16 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# The second translation shows why translating word by word would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with *in der Küche* and *Essen* between
-# its parts. These two phrases have also swapped places: English has *food* first, German *the kitchen*. The endings of *einem roten* depend on the gender of *Hut*,
-# which comes after them, and on the preposition *mit* before them. Many German words need information from several English words, and from different ones each time.
+# Translating word by word would not do. The word order has changed: English puts *food* first, German puts *in der Küche* ("in the kitchen") first, and both come between the two parts of the verb. Many German words need information
+# from several English words, and from different ones each time.
 #
 # ## Encoder and decoder
 #
 # The Transformer has two halves (§3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*). The **encoder** reads the
-# whole source sentence at once and produces one vector for each word (more precisely, for each token, as we will see). The **decoder** generates the target sentence one word at a time. For each word it
-# uses two things: the target words that it has generated so far, called the **prefix**, and the encoder's vectors.
+# whole source sentence at once and produces one vector for each word (more precisely, each token, as we will see). The **decoder** generates the target sentence one word at a time. For each word it
+# uses two things: the encoder's vectors, and the **prefix**, which consists of the target words generated so far. So that there is something to read at the start, every prefix begins with a special token, `<bos>` ("beginning of sentence").
 #
-# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** (in other libraries, *encoder output* or `encoder_hidden_states`), are all that the decoder ever
+# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever
 # learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
@@ -154,8 +161,8 @@ Picture(
     encoder_decoder(),
     alt=(
         "The source sentence 'A dog runs across the field.' enters the encoder. Its "
-        "output, the memory, goes to the decoder, which also reads the prefix, 'Ein "
-        "Hund rennt'. The decoder's output is the next word, 'über'. A dashed line "
+        "output, the memory, goes to the decoder, which also reads the prefix, "
+        "'<bos> Ein Hund rennt'. The decoder's output is the next word, 'über'. A dashed line "
         "leads from there back to the prefix: the word is appended."
     ),
     caption=(
@@ -183,8 +190,8 @@ sentence = translator.encode("Two skateboarders are smiling.")
 print(tokenizer.pieces(sentence))
 
 # %% [markdown]
-# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model has a table with one row for each token of
-# the vocabulary, and uses the id as the index of a row. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random
+# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of
+# the vocabulary. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random
 # and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer,
 # `nn.Embedding`, and looking up is all it does:
 
@@ -201,8 +208,8 @@ assert ids[1] == 228 and ids[5] == 662 and len(ids) == 8
 assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
-# The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Look at *dog*: its id selects a row of
-# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different.
+# The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Follow *dog*: its id selects row 228 of
+# the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: their shape is the same, but their values are not.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -215,27 +222,66 @@ Picture(
         "From left to right: the eight tokens of 'A dog runs across the field.' with "
         "their ids; lines from each id to a row of the embedding table, 8,000 by 128; "
         "lines from these rows to the sentence's embeddings, 8 by 128, in the order of "
-        "the words; and, after an arrow labelled encoder layers, the memory, 8 by 128, "
+        "the words; and, after an arrow labelled positions, encoder, the memory, 8 by 128, "
         "with other values."
     ),
     caption=(
-        "Each token's id selects a row of the embedding table. The encoder layers "
-        "turn these embeddings into the memory, which has the same shape. Brown "
+        "Each token's id selects a row of the embedding table. The encoder turns "
+        "these embeddings into the memory, which has the same shape. Brown "
         "numbers are negative, teal ones positive."
     ),
 )
 
 # %% [markdown]
-# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So the embedding is scaled up (by $\sqrt{d_\text{model}}$), and a second vector, which depends only on the position, is added to it
+# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding
 # (see [Positional encoding](05_positional_encoding.ipynb)).
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
-# vectors mean. Each layer has two steps: in **self-attention**, every position gathers information from all positions; then a small **feed-forward network** transforms each vector on its own. Both add their result to
-# the vector (a **residual connection**), and **layer normalisation** brings the vectors that a step reads to a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one. After the last layer there is still one vector per
-# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
+# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then
+# a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to the vector (a **residual connection**), so that nothing is lost on the way and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale:
+# in this model before each step, in the paper after each addition. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
 #
+# The figure shows both stacks, with the steps inside layer 1. (The additions and the layer norms are left out.) Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
+
+# %% tags=["hide-input"]
+from transformer.plots.layer_stacks import layer_stacks
+
+Picture(
+    layer_stacks(
+        model.config.n_layers,
+        source="A dog runs across the field . <eos>",
+        prefix="<bos> Ein Hund rennt",
+        next_token="über",
+    ),
+    alt=(
+        "Two stacks of four layers. Left, the encoder, from the bottom: the source "
+        "tokens, embeddings + positions, layer 1 with self-attention and feed-forward, "
+        "and layers 2 to 4. Right, the decoder: the prefix, embeddings + positions, "
+        "layer 1 with masked self-attention, cross-attention and feed-forward, layers 2 "
+        "to 4, an output layer and the next token, 'über'. A green line, the memory, "
+        "leads from the encoder's layer 4 to the decoder's layers 2 to 4 and to the "
+        "cross-attention of its layer 1."
+    ),
+    caption=(
+        "The layers of this chapter's model. Every layer of the decoder reads the "
+        "memory, which is the output of the encoder's last layer."
+    ),
+)
+
+# %% tags=["remove-cell"]
+from transformer.config import ModelConfig
+
+assert model.config.n_layers == model.config.n_heads == 4
+assert model.config.norm == "pre"
+assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 2.9
+base = ModelConfig()
+assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
+
+# %% [markdown]
+# This model has 4 layers in each stack, 4 attention heads in each attention, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
+#
+# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
 # `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. A single sentence needs none.
 
 # %%
@@ -244,74 +290,47 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# Does a vector of the memory really represent its token *in this sentence*? We can test it with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
-# the first four sentences below, *light* is always at position 4 (counting from 0), so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart?
+# Is it really a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, 4 (counting from 0), so its vector is the same in all of them before the first layer. We
+# compare each vector after the last layer with the first one, by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles.
 
 # %%
-sentences = {
-    "light shirt": "A man in a light shirt is smiling.",
-    "light jacket": "A woman in a light jacket smiles.",
-    "light of a sign": "A woman under the light of a sign.",
-    "light of the sun": "A man in the light of the sun.",
-    "dog": "A man with a dog is smiling.",
-}
+sentences = [
+    "A man in a light shirt is smiling.",
+    "A man in a light is smiling.",
+    "A man in the light of the sun.",
+    "A woman under the light of a sign.",
+    "A man with a dog is smiling.",
+]
 vectors = []
-for sentence in sentences.values():
+for sentence in sentences:
     source_ids = torch.tensor([translator.encode(sentence)])
     with torch.no_grad():
         encoded, _ = model.encode(source_ids)
     vectors.append(encoded[0, 4])  # position 4: (d_model,)
+    similarity = torch.cosine_similarity(vectors[0], vectors[-1], dim=0)
+    print(f"{similarity:.2f}  {sentence:35}", translator.translate(sentence))
 
 # %% tags=["remove-cell"]
-tokens = [tokenizer.pieces(translator.encode(s))[4] for s in sentences.values()]
+tokens = [tokenizer.pieces(translator.encode(s))[4] for s in sentences]
 assert tokens == ["▁light"] * 4 + ["▁dog"]
-
-# %% [markdown]
-# We compare the five vectors from the memory by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the heat map, look at the last row first: this is how little
-# an unrelated word, *dog*, resembles *light*. Then look at the first four rows. Before the first layer, all four vectors of *light* were equal, with a similarity of 1. Now two of them resemble each other most if they share a meaning (0.94 and 0.99), and a little less if they don't (0.83 to 0.87).
-
-# %% tags=["hide-input"]
-from transformer.plots.heat_map import heat_map
-
-unit = torch.stack([vector / vector.norm() for vector in vectors])  # (5, d_model)
-similarity = unit @ unit.T  # (5, 5)
-Picture(
-    heat_map(similarity, list(sentences), list(sentences)),
-    alt=(
-        "Heat map of cosine similarities of five vectors. light shirt and light jacket: "
-        "0.99; light of a sign and light of the sun: 0.94; between these two pairs: 0.83 "
-        "to 0.87; dog with any of them: 0.08 to 0.17."
-    ),
-    caption=(
-        "Cosine similarity of vectors from the memory. Uses of “light” with the "
-        "same meaning resemble each other most, and “dog” resembles none of them."
-    ),
-)
-
-# %%
-for sentence in sentences.values():
-    print(f"{sentence:35}", translator.translate(sentence))
-
-# %% tags=["remove-cell"]
-same = torch.stack([similarity[0, 1], similarity[2, 3]])
-different, baseline = similarity[:2, 2:4], similarity[4, :4]
-assert same.min() > 0.93 and different.min() > 0.83 and different.max() < 0.875
-assert baseline.min() > 0.075 and baseline.max() < 0.175
-for caption, word in zip(
-    sentences.values(), ["hell"] * 2 + ["Licht"] * 2, strict=False
-):
+unit = torch.stack(vectors)
+unit = unit / unit.norm(dim=-1, keepdim=True)
+similarity = unit @ unit.T
+pairs = similarity[:4, :4][torch.ones(4, 4).triu(1).bool()]
+assert pairs.max() < 0.97 and pairs.min() > 0.8  # all differ, but not much
+assert pairs.max() == similarity[0, 1] and similarity[4, :4].max() < 0.2
+for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# The same row of the table has led to measurably different vectors, and the translations differ, too: *hell* for the shirt and the jacket, *Licht* for the sign and the sun. The words around *light* change together with its meaning, and it is an adjective in one pair and a noun in the other. So
-# this test can't show whether the vectors differ because of the meaning or only because of grammar and neighbouring words. But these words are all that the encoder can infer the meaning from.
+# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the light shirt as *hell* ("not dark") and the other three as *Licht* (what a lamp gives). Don't read the numbers as similarities of meaning, though. The first
+# two sentences mean different things by *light*, and yet these two vectors are the closest of the four. They share most of their neighbours.
 #
 # ## The decoder predicts the next token
 #
-# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The prefix
-# begins with a special token, `<bos>` ("beginning of sentence").
+# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?*
 #
-# The decoder returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
+# It returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
 # vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
 # positive, and divides by their sum, so that they add up to one.
 
@@ -334,8 +353,7 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest of the probability is spread thinly over thousands of tokens: in training,
-# the model was always asked to give the correct token a little less than 100%, so it learned never to be quite certain. That is called [label smoothing](10_label_smoothing.ipynb).)
+# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest is spread thinly over thousands of tokens, because the model was trained never to be quite certain: see [Label smoothing](10_label_smoothing.ipynb).)
 #
 # To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time,
 # each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
@@ -358,8 +376,7 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# Finally, the tokenizer joins the tokens back into text. Our loop gives the same translation as the package, which decodes many
-# sentences at once (see [Decoding](12_decoding.ipynb)).
+# Our loop gives the same translation as the package, which decodes many sentences at once ([Decoding](12_decoding.ipynb)).
 #
 # **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where several bars share the probability,
 # there is more than one good way to continue. At which step is the model least certain?
@@ -393,7 +410,7 @@ assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 # %% [markdown]
 # The model is least certain at step 3: *rennt* and *läuft* both mean "runs", and either would do.
 #
-# The decoder does not know who wrote its prefix. If we force the first word, the model continues from there. Here the translation
+# The decoder can't tell whether it generated its prefix or we supplied it. If we force the first word, the model continues from there. Here the translation
 # has to begin with *Zwei* ("two") or with *Auf* ("on"):
 
 # %%
@@ -408,8 +425,7 @@ forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
 assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
-# The grammar adapts to the forced word. After *Zwei*, noun and verb are plural: *Hunde rennen*. After *Auf* comes the field, and then the verb before the dog, as
-# German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. Greedy search has the same weakness: if it picks a wrong token, it can't take it back and has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
+# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. We forced these first words, but greedy search makes mistakes of its own, and it can't take a token back: once it has picked a wrong one, it has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
 #
 # ## Training: all positions at once
 #
@@ -421,7 +437,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
 # numbers ([Training](11_training.ipynb) shows how).
 #
-# If we feed the decoder its own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
+# If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
 
 # %%
 output, steps = greedy_search([BOS])
@@ -442,24 +458,26 @@ SourceCode(Transformer.forward)
 # %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? By **cross-attention**: in each layer of the decoder, several **attention heads** read the memory. At every target position, each head assigns a weight to each source position; the
-# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So a large weight means: *the value of this source position makes up much of what
-# the head passes on*. (How much that adds to the prediction depends on the value, too, as [What attention heads do](14_attention_heads.ipynb) shows.) The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
+# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the
+# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So a large weight means that *the value of this source position enters the average with a large factor*. How much it
+# contributes also depends on how large the value is. The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
 #
 # The heat maps below show two of this model's heads, for the caption about the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
-# large weight. The first head aligns word by word: *Ein* with *A*, *das* with *the*. The second is the head from the top of this
-# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*. (Figures count layers and heads from 1, the code from 0.)
+# large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this
+# page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*.
 
 # %% tags=["hide-input"]
+from transformer.plots.heat_map import heat_map
+
 maps = []
-for layer, head in ((1, 2), (2, 1)):
+for layer, head in ((2, 3), (3, 2)):
     weights, german, english = cross_attention(captions[0], layer, head)
     maps.append(
         heat_map(
             weights,
             german,
             english,
-            title=f"layer {layer + 1}, head {head + 1}",
+            title=f"layer {layer}, head {head}",
             annotate=False,
         )
     )
@@ -487,24 +505,24 @@ Row(
 
 # %% tags=["remove-cell"]
 for layer, head, expected in (
-    (1, 2, ["A", "dog", "runs", "across", "the", "field"]),
-    (2, 1, ["dog", "dog", "runs", "field", "field", "field"]),
+    (2, 3, ["A", "dog", "runs", "across", "the", "field"]),
+    (3, 2, ["dog", "dog", "runs", "field", "field", "field"]),
 ):
     weights, german, english = cross_attention(captions[0], layer, head)
     assert [english[i] for i in weights.argmax(dim=1)][:6] == expected
 
 # %% [markdown]
-# The model learned these weights because they help to predict the next token. But what a head looks at does not
-# prove *why* the model predicted a word. The chapter on [what attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# The model learned these weights because they help to predict the next token. But what a head attends to does not
+# prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
 # Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual
-# variants were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help information to survive in the state for longer. In the first
+# variants were the **LSTM** and the **GRU**, whose gates help information to survive in the state for longer. In the first
 # translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
 #
-# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
-# [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) kept the states of all positions and let the decoder attend to them. That is where attention comes from.
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from.
+# The Transformer's memory, too, has one vector for each token.
 #
 # **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
 # other, the path has length one (§4, Table 1):
@@ -527,98 +545,85 @@ Picture(
 )
 
 # %% [markdown]
-# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure its size in untrained layers, since this is what training
-# starts from: in a GRU, an LSTM, self-attention, and a stack of six **convolutions**, each of which combines a position with its two neighbours.
+# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure it in an untrained GRU and in untrained self-attention, because that is the gradient that
+# training starts with.
 
 
 # %%
-def gradient_by_distance(output, x):
-    """Size of the gradient with respect to each earlier input."""
-    (gradient,) = torch.autograd.grad(output[:, -1].sum(), x)
-    size = gradient.norm(dim=-1).mean(dim=0)  # (length,)
-    return size.flip(0)[1:].tolist()
+def gradient_by_distance(layer_output, x):
+    """Size of the last output's gradient with respect to each earlier input."""
+    last = layer_output[:, -1].sum()  # one number: over sentences and features
+    gradient = torch.autograd.grad(last, x)[0]  # the shape of x
+    size = gradient.norm(dim=-1).mean(dim=0)  # of each position: (length,)
+    return size.flip(0)[1:].tolist()  # at distance 1, 2, …, without 0
 
 
-# %%
 torch.manual_seed(0)
-x = torch.randn(100, 41, 64, requires_grad=True)
+x = torch.randn(100, 41, 64, requires_grad=True)  # (batch, length, features)
 gru = nn.GRU(64, 64, batch_first=True)
-lstm = nn.LSTM(64, 64, batch_first=True)
 attention = nn.MultiheadAttention(64, num_heads=1, batch_first=True)
-six = [nn.Conv1d(64, 64, kernel_size=3, padding=1) for _ in range(6)]
-convolutions = nn.Sequential(*six)
-
 by_gru = gradient_by_distance(gru(x)[0], x)
-by_lstm = gradient_by_distance(lstm(x)[0], x)
 by_attention = gradient_by_distance(attention(x, x, x)[0], x)
-by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
 
 # %% [markdown]
-# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. The recurrent layers depend *more* strongly on the nearest words than attention does. But with every further
-# token, the gradient of a recurrent layer is multiplied by a factor below one: the gradient **vanishes**. (How fast depends on the initialisation, here PyTorch's default. A larger bias of the LSTM's forget gate, a common trick, slows the decay.) Look at where the lines cross, and at what is left after 20 tokens.
+# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. With every further token, the gradient of the GRU is multiplied by a factor below one: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
 from transformer.plots.gradient_decay import gradient_decay
 
 Picture(
     gradient_decay(
-        {
-            "GRU": by_gru,
-            "self-attention": by_attention,
-            "LSTM": by_lstm,
-            "6 convolutions": by_convolution,
-        }
+        {"GRU": by_gru, "self-attention": by_attention},
     ),
     alt=(
         "Size of the gradient against the distance from 1 to 40 tokens, on a "
-        "logarithmic axis. GRU and LSTM begin highest, at about 1 and 0.5, and fall "
-        "along straight lines below 0.0001 after 20 tokens. Self-attention is level at "
-        "about 0.08. The convolutions begin at about 0.1 and end at a distance of 6."
+        "logarithmic axis. The GRU begins highest, at about 1, and falls along a "
+        "straight line below 0.0001 after 20 tokens. Self-attention is level at about "
+        "0.1."
     ),
     caption=(
         "Gradient of the last output in untrained layers: it decays exponentially "
-        "with distance in GRU and LSTM, and stays level in self-attention."
+        "with distance in the GRU, and stays level in self-attention."
     ),
 )
 
 # %%
-for i in (0, 4, 19):
+for i in (0, 3, 4, 19):
     print(
         f"distance {i + 1:2}: GRU {by_gru[i]:.5f}, attention {by_attention[i]:.5f}"
     )
 
 # %% tags=["remove-cell"]
 assert (
-    by_gru[3] > by_attention[3] and by_gru[5] < by_attention[5]
-)  # they cross near 5
-assert by_gru[19] < 1e-4 and by_lstm[19] < 1e-4
+    by_gru[3] > by_attention[3] and by_gru[4] < by_attention[4]
+)  # they cross between 4 and 5
+assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
 assert max(by_attention) < 1.3 * min(by_attention)
-assert by_convolution[5] > 0 and by_convolution[6] == 0
+x = torch.randn(100, 82, 64, requires_grad=True)
+twice_as_long = gradient_by_distance(attention(x, x, x)[0], x)
+assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 
 # %% [markdown]
-# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. (It depends less on the distance than on the length of the sentence, here 41: an untrained head spreads its weight over all positions.) A trained LSTM can carry information much further than an untrained one, but it has to
-# *learn* to do so, and at the start of training hardly any gradient from far away tells it to. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
+# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. (It doesn't depend on the distance, but on the length $n$ of the sentence: an untrained head spreads its weight over all positions, so the gradient falls like $1/n$.) A trained recurrent network can carry information much further, but it has to
+# *learn* to do so, and at the start of training hardly any gradient from far away tells it to.
 #
-# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
-# positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all
+# positions at the same time, in the encoder and in training. (At inference time, the decoder still generates one token after another.) This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$ and convolutions of width $k$, up to constant factors. It counts attention's weights and weighted averages, but not the matrix products that prepare its vectors:
+# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows. They leave out the matrix products that compute attention's inputs, which the next chapter introduces:
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
-# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$ or $\log_k n$ |
 #
-# (The path of convolutions is $\log_k n$ if they are *dilated*, that is, if each layer skips more positions than the one before. The $n/k$ is from the text of §4, and we left out the table's last row, self-attention that is restricted to a neighbourhood.)
-#
-# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
+# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
 # one of the main problems of the field.
 #
 # ## Encoder-only and decoder-only models
 #
 # Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In the full Transformer, cross-attention also lets it see every position of the encoder's memory.
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In the full Transformer, cross-attention also lets it see every position of the encoder's memory. (The rows are now what the decoder *reads*, so they begin with `<bos>`. In the heat maps above, a row was the token that it predicted there.)
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -626,7 +631,7 @@ from transformer.plots.masks import mask_grid
 
 full = torch.ones(4, 4, dtype=torch.bool)
 english = ["a", "dog", "runs", "away"]
-german = ["ein", "Hund", "rennt", "davon"]
+german = ["<bos>", "ein", "Hund", "rennt"]
 Row(
     Picture(
         mask_grid(full, english, english, title="encoder"),
@@ -634,11 +639,14 @@ Row(
     ),
     Picture(
         mask_grid(causal_mask(4)[0, 0], german, german, title="decoder"),
-        alt="Four German words, filled up to the diagonal: no word sees a later one.",
+        alt=(
+            "The prefix '<bos> ein Hund rennt', filled up to the diagonal: no token "
+            "sees a later one."
+        ),
     ),
     Picture(
         mask_grid(full, german, english, title="cross-attention"),
-        alt="Four German words by four English words, all cells filled.",
+        alt="The same prefix by four English words, all cells filled.",
     ),
     caption=(
         "Each row is a position, and its green cells are what it may attend to. "
@@ -649,9 +657,11 @@ Row(
 # %% [markdown]
 # | family | for example | suited to |
 # |---|---|---|
-# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | understanding a text: each word's vector reflects both sides of its context |
+# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | classification, tagging and retrieval: each token's vector reflects both sides of its context |
 # | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
+#
+# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can be training data: it doesn't have to be divided into a source and a target.
 #
 # [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from the same parts, in a few lines each.
 #
@@ -668,7 +678,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model in
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones ([Evaluation](13_evaluation.ipynb)), and why each model in
 # this course comes with a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
@@ -726,7 +736,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>C. The mask is switched off at inference time</summary>
 #
-# No. The mask stays on. There is simply nothing after the prefix yet.
+# No. The mask stays on. The last position has nothing after it that could be hidden, but the earlier ones must not attend to later tokens of the prefix, just as in training.
 #
 # </details>
 # <details><summary>D. The encoder runs only in training</summary>
@@ -770,7 +780,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out attention's products with its weight matrices. With them, attention needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out the matrix products that compute attention's inputs. With them, attention needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
 # forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
@@ -795,7 +805,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # - Translate ten captions of your own. Which words are cut into several tokens?
 # - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
 # - In the folded code of the two heat maps, change the layers and heads. Which head aligns the words best, and which seems to do something else entirely?
-# - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*.
+# - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*. Can you find sentences in which the similarity follows the meaning and not the neighbouring words?
 # - The model can also score a translation that it did not write. With teacher forcing, one pass gives the probability of each of its tokens; add up their logarithms. Compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.")
 #
 # From a terminal, you can see the four best translations that beam search finds:

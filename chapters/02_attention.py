@@ -65,8 +65,8 @@ Picture(
         "the second, to milk. All other arcs are thin."
     ),
     caption=(
-        "Arcs show where “it” attends. The thickest leads to “dog” if the sentence "
-        "ends in “tired”, and to “milk” if it ends in “sour”."
+        "Arcs show what “it” attends to, apart from itself. The thickest leads to "
+        "“dog” if the sentence ends in “tired”, and to “milk” if it ends in “sour”."
     ),
 )
 
@@ -87,16 +87,18 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 # The values here are what a translator needs to know about the word *it*. German has three words for it, *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog
 # (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
-# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
-# there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values,
+# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train it: a small change in the query changes nothing, so there is no gradient.
+# Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values,
 # weighted by them. A small change in the query changes the answer a little, and that is something gradient descent can work with.
 #
 # ## Attention by hand
 #
-# Each word has a **key**, two made-up numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no, zero leaves it open, and the size says how strongly. Each word also has a **value** of two numbers, its contribution
-# to the choice between *er* and *sie*. We leave out both words *the*, and also *was tired*, because what *tired* tells us goes into the query.
+# Each word has a **key**. Ours have two made-up numbers, which answer two questions: *is it alive?* and *is it food?* A positive number means yes, a negative one no, zero leaves it open, and the size says how strongly. Each word also has a **value** of two numbers, its contribution
+# to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
+import torch
+
 words = ["dog", "left", "milk", "because", "it"]
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
 value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
@@ -105,7 +107,7 @@ value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
 # In the first sentence *it* was tired, and only living things get tired. So the **query** of *it* looks for something alive: $(1, 0)$.
 #
 # **Step 1: scores.** The score of a key is its **dot product** with the query, the sum of the products of their components. For *dog* it is $1 \cdot 2 + 0 \cdot 0 = 2$. The dot product is
-# large if two vectors point the same way, zero if they are at right angles, and negative if they point in opposite directions.
+# large if two vectors point the same way, zero if they are at right angles, and negative if they point in opposite directions. It also grows with their lengths. (The paper divides the scores by $\sqrt{d_k}$ as well. We'll add that below.)
 
 # %%
 query = torch.tensor([1.0, 0])  # (2,): something alive
@@ -140,7 +142,7 @@ sour = torch.tensor([0.0, 1])
 # This time the answer is *sie*.
 #
 # The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom.
-# In all drawings of attention in this course, the colours mean the same: **query blue, key orange, value green**.
+# In all drawings of queries, keys and values in this course, the colours mean the same: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -161,7 +163,7 @@ Picture(
 
 # %% [markdown]
 # **Now rotate the query yourself.** At 0° it looks for something alive, at 90° for food: watch the weights move from *dog* to *milk*, and the output from *er* to *sie*. Then change its length. With length 0 all
-# scores are 0, and every word gets the same weight. The longer the query, the more weight goes to the best-matching key, until the soft lookup is practically a hard one.
+# scores are 0, and every word gets the same weight. The longer the query, the more weight goes to the best-matching key, until the soft lookup is practically a hard one (unless two keys tie).
 
 # %% tags=["hide-input"]
 from transformer.plots.rotate_query import rotate_query
@@ -195,10 +197,10 @@ Captioned(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing.
+# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it looks for itself are three different things.
 #
-# Say $d_\text{model} = 6$. The first four features are the key (alive, food) and the value (*er*, *sie*) from the example above; the last two are the query: what the word is looking for. The word *it*, which has taken in "tired" in an earlier layer, looks for something alive.
-# The verb *left* looks for two things: someone alive, who does the leaving, and food, the thing left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The word *it*, which has taken in *tired* by attention in an earlier layer, looks for something alive.
+# The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
 
 # %%
 x = torch.tensor(
@@ -212,10 +214,11 @@ x = torch.tensor(
 )  # (length, d_model) = (5, 6)
 
 # %% [markdown]
-# To let you check the products by eye, our three matrices do no more than pick out two columns each. Trained matrices combine all features.
+# To let you check the products by eye, our three matrices do no more than pick out two features each. Trained matrices combine all of them.
 
 # %%
-w_key, w_value, w_query = torch.eye(6).split(2, dim=1)  # each (6, 2)
+identity = torch.eye(6)
+w_query, w_key, w_value = identity[:, 4:], identity[:, :2], identity[:, 2:4]
 query, key, value = x @ w_query, x @ w_key, x @ w_value  # each (5, 2)
 query
 
@@ -233,10 +236,10 @@ assert_close(
     weights[4], torch.tensor([0.75, 0.04, 0.10, 0.01, 0.10]), atol=0.005, rtol=0
 )
 assert_close(output[4], weights[4, [0, 2]])
-assert_close(weights[1, 0], weights[1, 2])
+assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*. The other three words have a query of zero, so they attend to everything
+# In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is (0.46, 0.46), which doesn't show who left what. (We'll come back to that.) The other three words have a query of zero, so they attend to everything
 # equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** ([What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
@@ -256,53 +259,83 @@ Picture(
 )
 
 # %% [markdown]
+# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it* ([Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb)). From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
+#
+# **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, they change accordingly.
+#
 # ## Why the scores are scaled
 #
-# The formula in the paper has one more part, and two dimensions are too few to see what it is for. The paper's base model, the smaller of its two, has $d_k = 64$ (§3.2.2). Let us draw random queries and keys, all of
-# whose components have mean 0 and variance 1. (A model is usually initialised so that this roughly holds.) For each of 1,000 queries, we compute the scores of 16 keys:
+# The paper's formula also divides the scores by $\sqrt{d_k}$. With two-dimensional keys that makes little difference, so we look at larger ones. The paper's base model, the smaller of its two, has $d_k = 64$ (§3.2.2). Let us draw random queries and keys, all of
+# whose components have mean 0 and variance 1. (At the start of training the variance is of that order; in this course's models it is about 0.5.) For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
 def random_scores(d_k):
-    query = torch.randn(1000, 1, d_k)
+    query = torch.randn(1000, 1, d_k, requires_grad=True)
     key = torch.randn(1000, 16, d_k)
-    return (query * key).sum(dim=-1)  # (1000, 16)
+    return query, (query * key).sum(dim=-1)  # scores: (1000, 16)
 
 
 torch.manual_seed(0)
 for d_k in (4, 16, 64, 256):
-    deviation = random_scores(d_k).std()
-    print(f"d_k = {d_k:3}: standard deviation {deviation:4.1f}")
+    _, scores = random_scores(d_k)
+    print(f"d_k = {d_k:3}: standard deviation {scores.std().item():4.1f}")
+
+# %% tags=["remove-cell"]
+from transformer.config import ModelConfig
+from transformer.model import Transformer
+
+with torch.no_grad():
+    fresh = Transformer(
+        ModelConfig(1000, d_model=128, n_heads=4, d_ff=512, n_layers=1)
+    )
+    q_k_v = fresh.encoder[0].self_attention.query_key_value(torch.randn(1000, 128))
+assert 0.45 < q_k_v[:, :256].var() < 0.55
 
 # %% [markdown]
 # The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation
 # is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
-# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because its gradient vanishes. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$, and with respect to another score $-w_i w_j$.
-# If one weight is near 1 and the others are near 0, all these products are near 0. We measure both effects for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores. The function returns the **medians** over all queries.
+# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$, and with respect to another score $-w_i w_j$.
+# If one weight is near 1 and the others are near 0, all these products are near 0.
+#
+# What is trained is not the scores but the vectors behind them. So we measure the largest of the 16 weights, and the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
 
 
 # %%
-def largest_weight(scores):
-    scores = scores.requires_grad_()
-    largest = scores.softmax(dim=-1).amax(dim=-1)  # one for each query
-    (gradient,) = torch.autograd.grad(largest.sum(), scores)
-    norm = gradient.norm(dim=-1)
-    return largest.median().item(), norm.median().item()
+def largest_weight(d_k, divisor):
+    query, scores = random_scores(d_k)
+    largest = (scores / divisor).softmax(dim=-1).amax(dim=-1)  # (1000,)
+    (gradient,) = torch.autograd.grad(largest.sum(), query)
+    norm = gradient.norm(dim=-1).flatten()  # (1000,)
+    quartiles = norm.quantile(torch.tensor([0.25, 0.5, 0.75]))
+    return largest.median().item(), quartiles.tolist()
 
 
 torch.manual_seed(0)
 sizes = [2**n for n in range(1, 11)]  # d_k = 2, 4, ..., 1024
-unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
-scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
+unscaled = [largest_weight(d_k, divisor=1) for d_k in sizes]
+scaled = [largest_weight(d_k, divisor=math.sqrt(d_k)) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1, and the median norm of its gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
+# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the chart on the right, the line is the median norm of the gradient, and the shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
 labels = {"q·k": unscaled, "q·k / √$d_k$": scaled}
+gradient_curves = curves(
+    sizes,
+    {label: [norms[1] for _, norms in line] for label, line in labels.items()},
+    "$d_k$",
+    "Norm of its gradient w.r.t. the query",
+    log2_x=True,
+)
+(axes,) = gradient_curves.axes
+for line, (_, results) in zip(axes.lines[:2], labels.items(), strict=True):
+    low, _, high = zip(*(norms for _, norms in results), strict=True)
+    axes.fill_between(sizes, low, high, color=line.get_color(), alpha=0.25, lw=0)
+axes.set_ylim(0, 2.3)
 Row(
     Picture(
         curves(
@@ -321,47 +354,51 @@ Row(
         ),
     ),
     Picture(
-        curves(
-            sizes,
-            {
-                label: [gradient for _, gradient in line]
-                for label, line in labels.items()
-            },
-            "$d_k$",
-            "Norm of its gradient (median)",
-            log2_x=True,
-        ),
+        gradient_curves,
         alt=(
-            "Norm of the gradient (median) against d_k from 2 to 1024. Without scaling it "
-            "falls from d_k = 16 on, and is almost zero from 256 on; divided by the root "
-            "it stays level."
+            "Norm of the gradient with respect to the query against d_k from 2 to "
+            "1024. Without scaling the median rises to about 1 at d_k = 32 and falls "
+            "to almost 0 from 512 on. The band of the middle half of the queries widens "
+            "until it reaches from 0 to more than 2 at 128, and then falls, too. Divided by the root of d_k, the "
+            "median is level at about 0.2, and the band is narrow."
         ),
     ),
     caption=(
-        "The largest of 16 weights and the norm of its gradient (medians over the "
-        "queries). Without scaling, one key takes nearly all the weight as the keys "
-        "get wider, and the gradient vanishes. With scaling, both curves stay level."
+        "The largest of 16 weights, and the norm of its gradient with respect to the "
+        "query (line: median; band: middle half of the queries). With scaling, neither "
+        "depends on the width of the keys."
     ),
 )
 
+# %%
+for d_k in (64, 256, 512):
+    for name, line in (("unscaled", unscaled), ("scaled", scaled)):
+        low, median, high = line[sizes.index(d_k)][1]
+        print(f"{d_k:3} {name:8} quartiles {low:.3f}, {median:.3f}, {high:.3f}")
+
 # %% tags=["remove-cell"]
-level = [gradient for _, gradient in scaled]
+level = [norms[1] for _, norms in scaled]
 assert max(level) < 1.25 * min(level)
-at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
-assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
+at = {d_k: norms for d_k, (_, norms) in zip(sizes, unscaled, strict=True)}
+assert at[64][0] < 0.06 and at[64][2] > 1.8 and at[64][1] > 3 * level[5]
+assert (
+    at[128][1] > level[6] and at[256][1] < level[7] and at[512][1] < level[8] / 10
+)
+assert at[512][0] < 1e-4 and at[512][2] > 0.5
+for _, (low, _, high) in scaled[3:]:
+    assert high < 1.7 * low
 
 torch.manual_seed(0)
-scores = random_scores(512)
-weights = scores.softmax(dim=-1)
+wide_query, scores = random_scores(512)
+largest = scores.softmax(dim=-1).amax(dim=-1)
+(gradient,) = torch.autograd.grad(largest.sum(), wide_query)
+norm = gradient.norm(dim=-1).flatten()
 best, second = scores.topk(2).values.unbind(dim=-1)
-jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None]
-norm = jacobian[range(1000), scores.argmax(dim=-1)].norm(dim=-1)
-assert 0.1 < (norm > 0.1).float().mean() < 0.25  # a minority
-assert (best - second)[norm > 0.1].max() < 3 < (best - second).median()
-assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost none
+has_gradient = norm > norm.quantile(0.75)
+assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# At $d_k = 64$, the median gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. Some queries, whose best two scores are close, still get a gradient, but most get almost none. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
+# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median is less than a tenth of that. Only the queries whose best two scores happen to be close still get a gradient, and it is large, because it is a sum of keys, which have become longer, too. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -370,19 +407,22 @@ assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost no
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
 #
-# **Move the query, the keys and the values.** Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
-# the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies inside the triangle.)
+# **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key by a small network with one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
+# scaling. But it has a hidden layer for every *pair* of a query and a key. For 512 tokens and $d_k = 64$, that is 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
+#
+# **Move the query, the keys and the values.** Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
+# the query to nothing. (At the centre of the dashed triangle.) Can the output ever leave the triangle? (No: an average with positive weights always lies inside.)
 #
 # <div class="widget" data-widget="attention">
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
-# The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.63, 1.24).
+# The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
 #
 # | | key | score | weight | value |
 # |---|---|---|---|---|
-# | 1 | (2.0, -0.5) | 1.48 | 0.64 | (2.0, 1.5) |
-# | 2 | (0.0, 2.0) | 0.85 | 0.34 | (-2.0, 1.0) |
+# | 1 | (2.0, -0.5) | 1.48 | 0.65 | (2.0, 1.5) |
+# | 2 | (0.0, 1.8) | 0.76 | 0.32 | (-2.0, 1.0) |
 # | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
 #
 # </div>
@@ -393,13 +433,17 @@ assert (norm < 0.02).float().mean() > 0.6 and level[8] > 0.15  # most: almost no
 
 
 # %%
+import math
+
+
 def attention_by_loops(query, key, value):
     output = torch.zeros(len(query), value.size(1))  # (n_query, d_v)
     for i, q in enumerate(query):
         scores = torch.zeros(len(key))  # (n_key,)
         for j, k in enumerate(key):
             for d in range(len(q)):
-                scores[j] += q[d] * k[d] / math.sqrt(len(q))
+                scores[j] += q[d] * k[d]
+        scores /= math.sqrt(len(q))
         weights = scores.exp() / scores.exp().sum()
         for j, v in enumerate(value):
             output[i] += weights[j] * v
@@ -407,7 +451,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **As matrix products.** For one query, the first loop over `j`, with the loop over `d` inside it, computes one row of the scaled $QK^\top$. The softmax turns the row into weights, and the last loop computes their product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
+# **As matrix products.** For each query, the first `j` loop computes one row of $QK^\top$. The softmax turns the row into weights, and the last loop computes their product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
 
 
 # %%
@@ -430,12 +474,14 @@ SourceCode(attention)
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
-# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
+# - `dropout` sets some of the weights to zero and scales up the others to make up for it, so the rows no longer sum to exactly one. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. It chooses among several implementations. Where the hardware, the dtype and the mask allow it, it uses a **fused** one: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
-# of this course calls it whenever nobody asks for the weights. On random input, with a different size for each dimension so that none can be confused, all four agree:
+# of this course calls it whenever nobody asks for the weights. The loops, the matrix products, the package's function and PyTorch's agree on random input. (Every dimension has a different size, so that a mix-up would raise an error.)
 
 # %%
+import torch.nn.functional as F
+
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 8), torch.randn(7, 8), torch.randn(7, 5)
 expected = F.scaled_dot_product_attention(q, k, v)  # (3, 5)
@@ -458,7 +504,7 @@ _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# A softmax yields only *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
+# Attention returns only *one* weighted average for each query. But a word may have to find several others at the same time, as *left* had to find *dog* and *milk*, and an average of two answers is no answer to either question. The
 # Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
 #
 # ## Attention ignores the order of its inputs
@@ -478,71 +524,71 @@ print("the same outputs for", *words, "/", *[words[i] for i in order])
 # %% [markdown]
 # So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to say where each word is: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 #
-# ## Additive attention
+# ## A head of a trained model
 #
-# Why a dot product? Before the Transformer, the attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) used a small network with one hidden layer to compare a query with a key.
-# It multiplies the query by one trained matrix and the key by another and adds the results, hence the name **additive attention** (§3.2.1). After a tanh, a trained vector $w$ turns this hidden layer into one number:
-#
-# $$ \text{score}(q, k) = \tanh(q\,W_q + k\,W_k)\,w $$
-#
-# Does its gradient vanish for large $d_k$, like that of the unscaled dot product? We try random queries, keys and matrices. As is usual in a freshly initialised layer, the entries of the matrices and of $w$ have variance $1/d_k$. So additive attention comes with its scaling built in:
-
-
-# %%
-def additive_scores(d_k):
-    query = torch.randn(1000, 1, d_k)
-    key = torch.randn(1000, 16, d_k)
-    w_q, w_k = torch.randn(2, d_k, d_k) / math.sqrt(d_k)
-    w = torch.randn(d_k) / math.sqrt(d_k)
-    return torch.tanh(query @ w_q + key @ w_k) @ w  # (1000, 16)
-
-
-torch.manual_seed(0)
-additive = [largest_weight(additive_scores(d_k)) for d_k in sizes]
+# [Chapter 1](01_translation.ipynb) began with layer 3, head 2 of a translator's decoder. Now you can compute what this head does. The folded code runs the model on *A dog runs across the field.* and keeps the two inputs of the layer: `german`, the vectors of the German tokens, and `english`, the memory. It also records the weights that the head really used.
 
 # %% tags=["hide-input"]
-labels = {"q·k": unscaled, "q·k / √$d_k$": scaled, "additive": additive}
+import transformer
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import record_attention
+
+translator = transformer.load("multi30k", device="cpu")
+caption = "A dog runs across the field."
+source_ids = translator.encode(caption)
+target_ids = translator.tokenizer.encode(translator.greedy_search([caption])[0])
+layer = translator.model.decoder[2].cross_attention  # layer 3, from 0: 2
+inputs = []
+hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
+with torch.no_grad(), record_attention(translator.model) as recorded:
+    translator.model(torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids]]))
+hook.remove()
+german, english = (tensor[0] for tensor in inputs)  # x and the memory
+recorded = recorded["decoder.2.cross_attention"][0, 1]  # head 2, from 0: 1
+german.shape, english.shape  # (German tokens, d_model), (English tokens, d_model)
+
+# %% [markdown]
+# Then everything is as in the example, except that the matrices are trained and there are biases. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has 32 columns of each, from 32 to 63.
+
+# %%
+with torch.no_grad():
+    w_q, w_k, w_v = layer.query_key_value.weight.T.chunk(3, dim=1)  # (128, 128)
+    b_q, b_k, b_v = layer.query_key_value.bias.chunk(3)  # (128,)
+    head = slice(32, 64)
+    query = german @ w_q[:, head] + b_q[head]  # (8, 32)
+    key = english @ w_k[:, head] + b_k[head]  # (8, 32)
+    value = english @ w_v[:, head] + b_v[head]  # (8, 32)
+    output, weights = attention(query, key, value)
+assert_close(weights, recorded)
+output.shape  # (German tokens, d_v)
+
+# %% [markdown]
+# These are the weights of the head, and the heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
+
+# %% tags=["hide-input"]
+pieces = translator.tokenizer.pieces
+rows = [piece.strip("▁") for piece in pieces([*target_ids, EOS])]
+columns = [piece.strip("▁") for piece in pieces(source_ids)]
 Picture(
-    curves(
-        sizes,
-        {
-            label: [gradient for _, gradient in line]
-            for label, line in labels.items()
-        },
-        "$d_k$",
-        "Norm of the gradient (median)",
-        log2_x=True,
-    ),
+    heat_map(weights, rows, columns, annotate=False),
     alt=(
-        "Norm of the largest weight's gradient (median) against d_k from 2 to 1024 "
-        "for three kinds of score. The dot product without scaling falls to zero; "
-        "with scaling it is level at about 0.18, and additive attention is level at "
-        "about 0.12."
+        "Heat map of German by English tokens. Ein and Hund are light at dog, rennt "
+        "at runs, and über, das and Feld are all light at field."
     ),
     caption=(
-        "The gradient of the largest weight (median over the queries): it vanishes "
-        "for the unscaled dot product as the keys get wider. Scaled dot products "
-        "and additive attention stay level."
+        "Attention weights of layer 3, head 2 of chapter 1's model, computed from its "
+        "own matrices. A row is the German token that is being predicted."
     ),
 )
 
 # %% tags=["remove-cell"]
-level = [gradient for _, gradient in additive]
-assert max(level) < 1.5 * min(level)
+assert query.shape == key.shape == value.shape == (8, 32)
+attended_to = [columns[i] for i in weights.argmax(dim=1)]
+assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
+n, d_k = 512, 64  # additive attention: a hidden layer for each pair
+assert (n * n, n * n * d_k) == (262_144, 16_777_216)
 
 # %% [markdown]
-# The gradient doesn't vanish: the tanh keeps every hidden unit between −1 and 1, and $w$ keeps their weighted sum from growing with $d_k$. That may be why, as the paper reports, additive attention does better than the dot product *without* scaling for large $d_k$.
-# With scaling, this advantage is gone, and the cost decides. The dot products of all pairs are a single matrix product, which is what GPUs do best, and only the scores have to be stored: $n^2$ numbers. Additive attention has a hidden layer for every
-# *pair* of a query and a key: $n^2 d_k$ numbers. For 512 tokens:
-
-# %%
-n, d_k = 512, 64
-print(f"dot product: {n * n:12,} numbers, the scores")
-print(f"additive:    {n * n * d_k:12,} numbers, the hidden layers")
-
-# %% [markdown]
-# So the Transformer uses the dot product.
-#
 # ## What goes wrong in practice
 #
 # The worst bugs in attention raise no error, because all shapes fit. Here are three.
@@ -550,15 +596,17 @@ print(f"additive:    {n * n * d_k:12,} numbers, the hidden layers")
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
 # %%
-scores = q @ k.T / math.sqrt(8)  # (3, 7)
+scores = q @ k.T / math.sqrt(q.size(-1))  # (3, 7)
 print("dim=-1, sum of each row:", scores.softmax(dim=-1).sum(dim=-1))
 print("dim=-2, sum of each row:", scores.softmax(dim=-2).sum(dim=-1))
 
 # %% [markdown]
-# **`reshape` instead of `transpose`.** Both turn the five keys, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words.
+# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words.
 # The weights still sum to one, but now it is the dog that is sour:
 
 # %%
+key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
+sour = torch.tensor([0.0, 1])  # looks for food
 for name, matrix in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
     weights = (sour @ matrix / math.sqrt(2)).softmax(dim=-1)
     print(f"{name:9} highest: {words[weights.argmax()]:4}", weights)
@@ -635,7 +683,7 @@ print("softmax: ", large.softmax(dim=0))
 # </details>
 # <details><summary>B. It doubles</summary>
 #
-# **Right.** It grows like √d_k, and √4 = 2.
+# **Right.** It grows like √d_k, and √4 = 2. That is why the paper divides by √d_k. Dividing by d_k would make the scores of wide vectors too small, and all weights nearly equal.
 #
 # </details>
 # <details><summary>C. It becomes four times as large</summary>
@@ -688,4 +736,4 @@ print("softmax: ", large.softmax(dim=0))
 #   [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
-# - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction.
+# - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) answer them.

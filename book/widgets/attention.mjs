@@ -63,19 +63,21 @@ function plane(label, ...parts) {
 }
 
 function render({ el }) {
-  const query = [1.2, 0.6], keys = [[2, -0.5], [0, 2], [-1.5, -1]], values = [[2, 1.5], [-2, 1], [1, -2]];
+  const query = [1.2, 0.6], keys = [[2, -0.5], [0, 1.8], [-1.5, -1]], values = [[2, 1.5], [-2, 1], [1, -2]];
   const scaled = checkbox("divide the scores by √2", true, () => draw());
-  const status = statusLine(), numbers = h("div"), sum = h("g");
+  const status = statusLine(), numbers = h("div"), sum = h("g", { style: "pointer-events: none" });
 
   function draw() {
     const { scores, weights, output } = attention(query, keys, values, scaled.value());
     const [x, y] = [output[0] * UNIT, -output[1] * UNIT];
     sum.replaceChildren(
+      ...values.map((v, i) => [v, values[(i + 1) % values.length]]).map(([a, b]) =>
+        h("line", { x1: a[0] * UNIT, y1: -a[1] * UNIT, x2: b[0] * UNIT, y2: -b[1] * UNIT, stroke: PLAIN, "stroke-dasharray": "4 3" })),
       ...values.map((v, i) => h("line", { x1: x, y1: y, x2: v[0] * UNIT, y2: -v[1] * UNIT, stroke: OUTPUT, "stroke-width": 5 * weights[i] })),
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
       h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
     );
-    const row = (_, i) => [`${i + 1}`, formatVector(keys[i], 1), format(scores[i]), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], PLAIN, 60)), formatVector(values[i], 1)];
+    const row = (_, i) => [`${i + 1}`, formatVector(keys[i], 1), format(scores[i]), h("span", {}, `${weights[i].toFixed(2)} `, h("span", { style: "display: inline-block; width: 60px; text-align: start" }, bar(weights[i], PLAIN, 60))), formatVector(values[i], 1)];
     numbers.replaceChildren(table(`Attention of the query ${formatVector(query, 1)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
     status.textContent = `Output ${formatVector(output)}: the sum of the values, weighted by ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`;
   }

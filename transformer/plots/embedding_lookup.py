@@ -56,7 +56,7 @@ def embedding_lookup(tokens: Sequence[str], ids: Sequence[int], table: Tensor, m
             line((1.12, y[row]), (1.5, rows[index]))
             line((1.5 + WIDTH, rows[index]), (2.7, y[row]))
         axes.add_patch(FancyArrowPatch((3.5, 1.15), (4.2, 1.15), color=style.INK, arrowstyle="-|>", mutation_scale=12))
-        axes.text(3.85, 1.35, "encoder\nlayers", ha="center", va="bottom", fontsize=9)
+        axes.text(3.85, 1.35, "positions,\nencoder", ha="center", va="bottom", fontsize=9)
         heads = (
             (0.45, f"tokens and ids\n({length})"),
             (1.87, f"embedding table\n({vocabulary:,} × {d_model})"),

@@ -6,7 +6,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from transformer.plots import style
 
 SOURCE = "A dog runs across the field."
-PREFIX = "Ein Hund rennt …"
+PREFIX = "<bos> Ein Hund rennt"
 NEXT_WORD = "über"
 
 
@@ -14,7 +14,7 @@ def encoder_decoder() -> Figure:
     """Draw encoder and decoder in the middle of a translation: what they read, and the next word that comes out."""
     with style.in_style():
         figure, axes = style.new_figure(5.0, 3.3)
-        axes.set_xlim(0, 10.2)
+        axes.set_xlim(0, 10.6)
         axes.set_ylim(0, 6.6)
         axes.axis("off")
 
@@ -46,7 +46,7 @@ def encoder_decoder() -> Figure:
         arrow((7.35, 4.4), (7.35, 5.35), style.INK)
         arrow((3.8, 3.1), (5.5, 3.1), style.VALUE)
         axes.text(4.65, 3.5, "memory", ha="center", va="center", fontsize=9)
-        axes.plot([7.9, 9.65, 9.65, 9.3], [5.75, 5.75, 0.55, 0.55], "--", color=style.PLAIN, linewidth=1.6)
-        arrow((9.45, 0.55), (9.05, 0.55), style.PLAIN)
-        axes.text(9.95, 3.1, "appended", ha="center", va="center", fontsize=9, rotation=90)
+        axes.plot([7.9, 10.05, 10.05, 9.8], [5.75, 5.75, 0.55, 0.55], "--", color=style.PLAIN, linewidth=1.6)
+        arrow((9.9, 0.55), (9.55, 0.55), style.PLAIN)
+        axes.text(10.35, 3.1, "appended", ha="center", va="center", fontsize=9, rotation=90)
     return figure

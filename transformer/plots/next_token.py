@@ -33,7 +33,7 @@ def next_token_explorer(
             "token": vocabulary[int(ids[step, rank])],
             "probability": float(best[step, rank]),
             "generated": vocabulary[int(ids[step, rank])] == generated[step],
-            "prefix": " ".join(generated[:step]) or "(empty)",
+            "prefix": " ".join(["<bos>", *generated[:step]]),
         }
         for step in range(len(generated))
         for rank in range(count)
@@ -55,7 +55,7 @@ def next_token_explorer(
     numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2%"))
     first_row = current.transform_filter("datum.rank == 0").mark_text(align="left", fontSize=12, limit=WIDTH + 80)
     prefix = first_row.encode(x=alt.value(0), y=alt.value(8), text="prefix:N").properties(
-        width=WIDTH, height=16, title="Generated so far"
+        width=WIDTH, height=16, title="Prefix"
     )
     chart = (bars.mark_bar().encode(color=colour) + numbers).properties(
         width=WIDTH, height=24 * count, title="Next token"

@@ -1,15 +1,17 @@
-"""The figures of the first two chapters: lines and arcs of attention, embeddings, and dependence by distance."""
+"""The figures of the first two chapters: lines and arcs of attention, embeddings, layers, dependence by distance."""
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch
 
 from transformer.plots.attention_arcs import attention_arcs
 from transformer.plots.attention_lines import WIDTH, attention_lines, centres
 from transformer.plots.embedding_lookup import DIMENSIONS, embedding_lookup
 from transformer.plots.gradient_decay import gradient_decay
-from transformer.plots.style import KEY, QUERY
+from transformer.plots.layer_stacks import layer_stacks
+from transformer.plots.style import KEY, QUERY, VALUE
 
 ENGLISH, GERMAN = ["a", "red", "hat"], ["ein", "Hut"]
 
@@ -38,6 +40,16 @@ def test_each_token_has_an_id_a_row_of_the_table_and_two_vectors() -> None:
     torch.testing.assert_close(drawn[0] / drawn.abs().max(), table[7, :DIMENSIONS] / table[7, :DIMENSIONS].abs().max())
     texts = {text.get_text() for text in axes.texts}
     assert {"7", "900", "30", "embedding table\n(1,000 × 32)", "memory\n(3 × 32)"} <= texts
+
+
+@pytest.mark.parametrize("n_layers", [2, 6])
+def test_every_layer_of_the_decoder_reads_the_memory(n_layers: int) -> None:
+    (axes,) = layer_stacks(n_layers, "a red hat", "<bos> ein", "roter").axes
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    assert sum(to_hex(arrow.get_edgecolor()).upper() == VALUE for arrow in arrows) == n_layers
+    texts = [text.get_text() for text in axes.texts]
+    assert texts.count("cross-attention") == 1 and {"a red hat", "<bos> ein", "roter"} <= set(texts)
+    assert [texts.count(f"layer {i}") for i in range(1, n_layers + 2)] == [2] * n_layers + [0]
 
 
 def test_a_gradient_of_zero_ends_its_line() -> None:
