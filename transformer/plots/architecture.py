@@ -7,14 +7,18 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from transformer.config import ModelConfig
 from transformer.plots import style
 
-ENCODER, DECODER = 2.25, 7.6
+ENCODER, DECODER = 2.3, 7.55
 """The x coordinates of the two stacks."""
-STEP = 1.25
-"""The distance between the centres of neighbouring boxes."""
+STEP, LAYER_STEP = 1.25, 1.85
+"""The distance between the centres of neighbouring boxes, outside of the layers and in them."""
+PLUS = 0.9
+"""How far above the centre of a sublayer its output is added to the residual stream."""
 
 
 def architecture(config: ModelConfig) -> Figure:
-    """Draw both stacks, from the token ids at the bottom to the logits at the top; dots mark dropout (§5.4).
+    """Draw both stacks, from the token ids at the bottom to the probabilities at the top.
+
+    Each sublayer has a residual connection around it; dots mark dropout (§5.4).
 
     Args:
         config: the model, whose sizes are shown.
@@ -25,13 +29,13 @@ def architecture(config: ModelConfig) -> Figure:
     if (config.norm, config.positions, config.tie_embeddings) != ("post", "sinusoidal", "all"):
         raise ValueError("the figure shows the paper's model: post-norm, sinusoidal positions, one shared matrix")
     with style.in_style():
-        figure, axes = style.new_figure(4.4, 4.7)
+        figure, axes = style.new_figure(4.4, 5.7)
         axes.set_position((0, 0, 1, 1))
         axes.set_xlim(0, 9.85)
-        axes.set_ylim(0.2, 11.4)
+        axes.set_ylim(0.2, 13.5)
         axes.axis("off")
 
-        def box(x: float, y: float, text: str, colour: str, width: float = 3.6) -> None:
+        def box(x: float, y: float, text: str, colour: str, width: float = 3.2) -> None:
             fill = to_rgba(colour, 0.15) if colour == style.INK else "none"  # only those with the matrix E
             shape = FancyBboxPatch(
                 (x - width / 2, y - 0.26), width, 0.52, boxstyle="round,pad=0.08", fc=fill, ec=colour
@@ -43,60 +47,83 @@ def architecture(config: ModelConfig) -> Figure:
         def arrow(start: tuple[float, float], end: tuple[float, float], colour: str = style.INK) -> None:
             axes.add_patch(
                 FancyArrowPatch(
-                    start, end, color=colour, linewidth=1.4, arrowstyle="-|>", mutation_scale=10, shrinkA=0, shrinkB=0
+                    start, end, color=colour, linewidth=1.4, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0
                 )
             )
 
-        def up(x: float, y: float, label: str = "", dropout: bool = False, step: float | None = STEP) -> None:
-            """Draw the connection from the box at height y to the one a step above it; None: only its first half."""
-            if step is None:
-                axes.plot([x, x], [y + 0.36, y + 0.8], color=style.INK, linewidth=1.4)
-            else:
-                arrow((x, y + 0.36), (x, y + step - 0.36))
-            if dropout:
-                axes.plot(x, y + 0.5, "o", color=style.INK, markersize=4.5)
-            axes.text(x + 0.2, y + 0.5, label, ha="left", va="center", fontsize=8, style="italic")
+        def dot(x: float, y: float) -> None:
+            axes.plot(x, y, "o", color=style.INK, markersize=4.5)
 
-        def stack(x: float, name: str, ids: str, length: str, sublayers: list[str], colour: str) -> float:
+        def label(x: float, y: float, text: str, side: int = 1) -> None:
+            """Write a label to the right (side 1) or to the left (side -1) of x."""
+            alignment = "left" if side == 1 else "right"
+            axes.text(x + 0.25 * side, y, text, ha=alignment, va="center", fontsize=8, style="italic")
+
+        def sublayer(x: float, y: float, name: str, colour: str, outside: int) -> None:
+            """Draw a sublayer, the residual connection around it, and the sum of both, which is then normalised.
+
+            Args:
+                outside: on which side of the box the residual connection runs: -1 left, 1 right.
+            """
+            box(x, y, name, colour)
+            axes.plot([x, x], [y + 0.34, y + PLUS - 0.24], color=style.INK, linewidth=1.4)
+            dot(x, y + 0.48)
+            circle = {"boxstyle": "circle,pad=0.08", "fc": "none", "ec": style.INK, "linewidth": 1.2}
+            axes.text(x, y + PLUS, "+", ha="center", va="center", fontsize=9, bbox=circle)
+            label(x, y + PLUS, "add & norm", -outside)
+            around = x + 1.9 * outside
+            axes.plot([x, around, around], [y - 0.6, y - 0.6, y + PLUS], color=style.INK, linewidth=1.4)
+            arrow((around, y + PLUS), (x + 0.22 * outside, y + PLUS))
+
+        def stack(x: float, name: str, ids: str, length: str, sublayers: list[str], colour: str, outside: int) -> float:
             """Draw one stack, and return the height of its last box."""
             axes.text(x, 0.45, ids, ha="center", va="center", fontsize=9)
-            arrow((x, 0.7), (x, 1.14))
+            arrow((x, 0.7), (x, 1.16))
             box(x, 1.5, f"embedding E × √{config.d_model}", style.INK)
-            up(x, 1.5)
+            arrow((x, 1.84), (x, 1.5 + STEP - 0.34))
             box(x, 1.5 + STEP, "+ positional encoding", style.PLAIN)
-            up(x, 1.5 + STEP, f"({length}, {config.d_model})", dropout=True, step=1.65)
-            first = 1.5 + STEP + 1.65
-            for i, sublayer in enumerate(sublayers):
-                box(x, first + i * STEP, sublayer, colour)
-                up(x, first + i * STEP, "add & norm", dropout=True, step=None if i == len(sublayers) - 1 else STEP)
-            last = first + (len(sublayers) - 1) * STEP
+            dot(x, 2 + STEP)
+            label(x, 2 + STEP, f"({length}, {config.d_model})")
+            first = 1.5 + STEP + 1.85
+            arrow((x, 1.84 + STEP), (x, first - 0.34))
+            for i, text in enumerate(sublayers):
+                y = first + i * LAYER_STEP
+                sublayer(x, y, text, colour, outside)
+                if i + 1 < len(sublayers):
+                    arrow((x, y + PLUS + 0.22), (x, y + LAYER_STEP - 0.34))
+            last = first + (len(sublayers) - 1) * LAYER_STEP
             frame = FancyBboxPatch(
-                (x - 2.05, first - 0.5), 4.1, last - first + 1.4, boxstyle="round,pad=0.08", fc="none", ec=style.PLAIN
+                (x - 2.1, first - 0.8), 4.2, last - first + 2.1, boxstyle="round,pad=0.08", fc="none", ec=style.PLAIN
             )
             frame.set_linestyle("--")
             axes.add_patch(frame)
-            axes.text(x - 2.05, last + 1.22, f"{config.n_layers} × {name}", ha="left", va="center", fontsize=9)
+            axes.text(x + 2.1 * outside, last + 1.65, f"{config.n_layers} × {name}",
+                      ha="left" if outside == -1 else "right", va="center", fontsize=9)  # fmt: skip
             return last
 
-        top = stack(ENCODER, "encoder", "source ids", "source", ["self-attention", "feed-forward"], style.KEY)
+        top = stack(ENCODER, "encoder", "source ids", "source", ["self-attention", "feed-forward"], style.KEY, -1)
         sublayers = ["masked self-attention", "cross-attention", "feed-forward"]
-        last = stack(DECODER, "decoder", "target ids", "target", sublayers, style.QUERY)
+        last = stack(DECODER, "decoder", "target ids", "target", sublayers, style.QUERY, 1)
 
         # The encoder output (memory) goes to the second sublayer of every decoder layer.
-        cross, out = last - STEP, top + STEP + 0.45
-        axes.plot([ENCODER, ENCODER], [top + 0.75, out], color=style.VALUE, linewidth=2)
-        axes.plot([ENCODER, 4.95, 4.95], [out, out, cross], color=style.VALUE, linewidth=2)
-        arrow((4.95, cross), (DECODER - 1.85, cross), style.VALUE)
-        axes.text(3.6, out + 0.3, f"memory (source, {config.d_model})", ha="center", va="center", fontsize=8,
+        cross, out = last - LAYER_STEP, top + 2.1
+        middle = 4.93
+        axes.plot([ENCODER, ENCODER], [top + PLUS + 0.24, out], color=style.VALUE, linewidth=2)
+        axes.plot([ENCODER, middle, middle], [out, out, cross], color=style.VALUE, linewidth=2)
+        arrow((middle, cross), (DECODER - 1.7, cross), style.VALUE)
+        axes.text(3.5, out + 0.3, f"memory (source, {config.d_model})", ha="center", va="center", fontsize=8,
                   style="italic")  # fmt: skip
-        logits = last + 2 * STEP
-        arrow((DECODER, last + 0.75), (DECODER, logits - 0.36))
-        box(DECODER, logits, "linear, weights E", style.INK)
-        up(DECODER, logits)
-        axes.text(DECODER, logits + STEP, f"logits (target, {config.vocab_size:,})", ha="center", va="bottom",
+        linear = last + 2.25
+        arrow((DECODER, last + PLUS + 0.22), (DECODER, linear - 0.34))
+        box(DECODER, linear, "linear, weights E", style.INK)
+        arrow((DECODER, linear + 0.34), (DECODER, linear + STEP - 0.34))
+        label(DECODER, linear + STEP / 2, f"logits (target, {config.vocab_size:,})", -1)
+        box(DECODER, linear + STEP, "softmax", style.PLAIN)
+        arrow((DECODER, linear + STEP + 0.34), (DECODER, linear + STEP + 0.8))
+        axes.text(DECODER, linear + STEP + 0.88, "probabilities of the next token", ha="center", va="bottom",
                   fontsize=9)  # fmt: skip
-        box(0.5, 10.95, "E", style.INK, width=0.5)
-        axes.text(1.1, 10.95, "the shared matrix", ha="left", va="center", fontsize=9)
-        axes.plot(0.5, 10.1, "o", color=style.INK, markersize=5, gid="legend")
-        axes.text(1.1, 10.1, "dropout", ha="left", va="center", fontsize=9)
+        box(0.5, 13.0, "E", style.INK, width=0.5)
+        axes.text(1.1, 13.0, "the shared matrix", ha="left", va="center", fontsize=9)
+        axes.plot(0.5, 12.15, "o", color=style.INK, markersize=5, gid="legend")
+        axes.text(1.1, 12.15, "dropout", ha="left", va="center", fontsize=9)
     return figure

@@ -143,7 +143,7 @@ def merge_explorer(words: Sequence[str], merges: Sequence[Merge], description: s
     captions += [f"merge {rank + 1:,}: {_describe(applied[rank])}" for rank in sorted(applied)]
     table = pd.DataFrame([symbol for row, word in enumerate(words) for symbol in _symbols(word, row, steps[word])])
 
-    slider = alt.binding_range(min=0, max=len(stops) - 1, step=1, name="merges that change a word ")
+    slider = alt.binding_range(min=0, max=len(stops) - 1, step=1, name="step ")
     stop = alt.param("stop", value=len(stops) // 2, bind=slider)
     over = alt.selection_point("over", fields=["row", "start"], on="pointerover", clear=False, toggle=False,
                                value=[{"row": 0, "start": 0}])  # fmt: skip

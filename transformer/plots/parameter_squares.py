@@ -33,16 +33,18 @@ def parameter_squares(config: ModelConfig) -> Figure:
     with style.in_style():
         width = right + len(decoder)
         height = below + rows + 1
-        figure, axes = style.new_figure(5.0, 5.0 * (height + 1) / width)
+        figure, axes = style.new_figure(5.0, 5.0 * (height + 2) / width)
         axes.set_position((0, 0, 1, 1))
         axes.set_xlim(0, width)
-        axes.set_ylim(height, -1)
+        axes.set_ylim(height, -2)
         axes.axis("off")
         layers = f"{config.n_layers} layers" if config.n_layers > 1 else "1 layer"
         for x, name, colours in ((0.0, "Encoder", encoder), (right, "Decoder", decoder)):
-            axes.text(x, -0.2, f"{name}: {layers}", fontsize=10)
+            axes.text(x, -1.05, f"{name}: {layers}", fontsize=10)
             for layer in range(config.n_layers):
                 _row(axes, x, layer, colours)
+        for x, name in ((0.0, "self-attn."), (right, "self-attn."), (right + 4, "cross-attn.")):
+            axes.text(x + 0.05, -0.2, name, fontsize=8, style="italic")
         axes.text(0, below - 0.2, "Embedding, shared", fontsize=10)
         for row in range(int(rows)):
             _row(axes, 0, below + row, [style.INK] * len(encoder))
@@ -53,7 +55,7 @@ def parameter_squares(config: ModelConfig) -> Figure:
             Patch(color=colour, label=name)
             for colour, name in zip((*ATTENTION, FEED_FORWARD, style.INK), names, strict=True)
         ]
-        corner = (right / width, 1 - (below + 1) / (height + 1))
+        corner = (right / width, 1 - (below + 2) / (height + 2))
         axes.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=2, fontsize=10, borderaxespad=0)
     return figure
 
