@@ -292,7 +292,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # <details><summary>Why is this so much less than in chapter 16, and how long was the second run?</summary>
 #
-# Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs.
+# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs.
 #
 # The second run was short: the paper trained the big model on almost six times as many tokens.
 #

@@ -103,7 +103,7 @@ def attainable_teraflops(gpu: Gpu, intensity: float) -> float:
 
 
 def operation_times(operations: Sequence[Operation], options: Mapping[str, str], description: str) -> Any:
-    """Return an Altair bar chart of the minimum time of each operation, by GPU, batch size and fusion.
+    """Return an Altair bar chart of the estimated time of each operation, by GPU, batch size and fusion.
 
     Args:
         operations: the operations, from top to bottom.
@@ -111,7 +111,9 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
         description: the alt text.
     """
     gpu = alt.param("gpu", value="H100", bind=alt.binding_select(options=list(GPUS), name="GPU "))
-    size = alt.param("size", value=14, bind=alt.binding_range(min=6, max=16, step=1, name="log₂(tokens) "))
+    sizes = [2**i for i in range(6, 17, 2)]
+    size_menu = alt.binding_select(options=sizes, labels=[f"{size:,}" for size in sizes], name="tokens ")
+    size = alt.param("size", value=2**14, bind=size_menu)
     boxes = [
         alt.param(name, value=False, bind=alt.binding_checkbox(name=f"{label} ")) for name, label in options.items()
     ]
@@ -124,8 +126,8 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
     table = (
         alt.Chart(pd.DataFrame(rows))
         .transform_filter(is_shown or "true")
-        .transform_calculate(arithmetic=f"datum.flop * pow(2, size) / ({flops})")
-        .transform_calculate(memory=f"(datum.traffic * pow(2, size) + datum.weights) / ({bandwidths})")
+        .transform_calculate(arithmetic=f"datum.flop * size / ({flops})")
+        .transform_calculate(memory=f"(datum.traffic * size + datum.weights) / ({bandwidths})")
         .transform_calculate(
             microseconds="max(datum.arithmetic, datum.memory)",
             limit="datum.arithmetic >= datum.memory ? 'compute-bound' : 'memory-bound'",
@@ -133,7 +135,7 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
     )
     y = alt.Y("name:N", sort=[operation.name for operation in operations], title=None, axis=alt.Axis(labelLimit=170))
     bars = table.mark_bar(height=15).encode(
-        alt.X("microseconds:Q", title="lower bound (microseconds)", axis=alt.Axis(tickCount=3)),
+        alt.X("microseconds:Q", title="estimated time (microseconds)", axis=alt.Axis(tickCount=3)),
         y,
         alt.Color(
             "limit:N",
@@ -151,7 +153,7 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
     line = (
         table.transform_aggregate(arithmetic_total="sum(arithmetic)", total="sum(microseconds)")
         .transform_calculate(
-            text="format(pow(2, size), ',') + ' tokens: ' + format(datum.total, ',.3~r')"
+            text="format(size, ',') + ' tokens: ' + format(datum.total, ',.3~r')"
             " + ' µs, ' + format(datum.arithmetic_total / datum.total, '.0%') + ' of peak'"
         )
         .mark_text(align="left", fontSize=13)
