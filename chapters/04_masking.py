@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Masking
 #
-# Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. No honest model can do better than
-# give each of the ten digits the probability 1/10, and the cross-entropy of that is $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
+# Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
+# assign the probability 1/10 to each digit, for a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -113,7 +113,7 @@ Picture(
     ),
     caption=(
         "Training loss of three models on random digits. Models A and B fall below "
-        "the level of guessing, which no honest model can do."
+        "the level of guessing, so they must have seen the answers."
     ),
 )
 
@@ -202,6 +202,7 @@ assert_close(scores.softmax(dim=-1), weights)
 
 # %%
 causal = torch.ones(5, 5, dtype=torch.bool).tril()  # True = may attend
+torch.manual_seed(2)
 query, key = torch.randn(2, 5, 4)
 scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
@@ -236,11 +237,17 @@ Row(
 
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
+#
+# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a mixture. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that mixture. The same holds in every layer: what position $i$ reads are vectors of positions $0 \ldots i$, and none of these contains anything later. (All other parts of a Transformer process each position by itself.) In terms of matrices, the product of lower-triangular matrices is lower triangular.
+
+# %% tags=["remove-cell"]
+assert not (causal_weights @ causal_weights).triu(1).any()
+assert (causal_weights[1, :2] - 0.5).abs().min() > 0.1  # unlike the average
 
 # %% [markdown]
 # ## The padding mask
 #
-# **By hand.** Leave the future aside for now. Take the tokens `it was tired <pad>`. The query of *it* has these scores for the four of them. By chance, the padding has the highest:
+# **By hand.** Leave the future aside for now. Take the four tokens `it was tired <pad>` and the query of the token *it*. Suppose its scores with the four keys are these; by chance, the padding has the highest:
 
 # %%
 scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
@@ -248,7 +255,7 @@ scores.softmax(dim=0)
 
 # %% [markdown]
 # The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20$, about two thirds of
-# the attention. We want the three real words to share all of it, in the same proportions as before: the sum should be $7.39 + 2.72 + 1 = 11.11$. So the
+# the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. So the
 # exponential of the padding has to be 0 *before* we divide, and the solution is the same as for the future, a score of $-\infty$:
 
 # %%
@@ -289,8 +296,7 @@ assert torch.equal(mask, padding_mask(source, pad_id=0))
 mask
 
 # %% [markdown]
-# The decoder's self-attention must hide both: a key may be attended to if it is real **and** not in the future. With boolean masks, that is `&`. These are the three
-# functions of the package:
+# Where both the future and padding should be hidden, a key may be attended to if it is real **and** not in the future. With boolean masks, that is `&`. The package uses it in the decoder's self-attention. Its three mask functions:
 
 # %%
 SourceCode(padding_mask, causal_mask, target_mask)
@@ -321,10 +327,17 @@ Picture(
 )
 
 # %% [markdown]
-# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and its prediction is left out of the loss. So padding must be handled in two separate places, the attention mask **and** the loss. The second is one argument:
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the row of the padding itself, whose output nothing uses. So is it superfluous in the decoder? **If all padding is at the end, yes**, and in training the package passes the causal mask alone. It is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens. (This course pads on the right.) In `eval()` mode the package combines both masks, which is right in every case.
+#
+# Padding must be handled in a second place, **the loss**, because the model shouldn't learn to predict padding. That is one argument. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
 # ```python
-# F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)  # <pad>
+# # logits: (batch, length, vocabulary), labels: (batch, length); <pad> has the id 0
+# loss = F.cross_entropy(
+#     logits.flatten(0, 1),  # (batch · length, vocabulary)
+#     labels.flatten(),  # (batch · length)
+#     ignore_index=0,
+# )  # the mean over the real tokens only
 # ```
 #
 # **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to read why that key is hidden. As long as a row has one cell left, it sums to one.
@@ -353,31 +366,36 @@ Captioned(
 # %% [markdown]
 # ## Which attention needs which mask
 #
-# The Transformer has three kinds of attention (§3.2.3), and each hides different tokens:
+# The Transformer has [three kinds of attention](03_multi_head_attention.ipynb) (§3.2.3), and each hides different tokens:
 #
-# | attention | queries from | keys from | hides |
-# |---|---|---|---|
-# | self-attention in the encoder | source | source | source padding |
-# | self-attention in the decoder | target | target | target padding **and** the future |
-# | cross-attention in the decoder | target | source | source padding |
+# | attention | hides |
+# |---|---|
+# | self-attention in the encoder | source padding |
+# | self-attention in the decoder | the future (and target padding, unless it is all at the end) |
+# | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
-# cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target. The grids show all three for our first sentence:
+# cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target.
+#
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks that it passes for our first sentence in `eval()` mode:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
 columns = padding_mask(source, 0)[0, 0].expand(5, 4)
+style = {"labels": ("query", "key"), "cell": 0.23}
 Row(
     Picture(
-        mask_grid(columns[:4], german, german, "encoder, self"),
+        mask_grid(columns[:4], german, german, "encoder, self", **style),
         alt="Encoder: only the column of the padding is crossed out.",
     ),
     Picture(
-        mask_grid(target_mask(target, 0)[0, 0], english, english, "decoder, self"),
+        mask_grid(
+            target_mask(target, 0)[0, 0], english, english, "decoder, self", **style
+        ),
         alt="Decoder: a lower triangle, and the padding's column is crossed out.",
     ),
     Picture(
-        mask_grid(columns, english, german, "decoder, cross"),
+        mask_grid(columns, english, german, "decoder, cross", **style),
         alt=(
             "Cross-attention: five English rows, four German columns; only the "
             "column of the German padding is crossed out."
@@ -411,6 +429,23 @@ for mask, expected in zip(
 ):
     assert torch.equal(mask, expected)
 
+# In training, the decoder's self-attention gets no mask tensor, only the causal mask.
+passed.clear()
+model.train()(source, target)
+assert torch.equal(passed[0], from_source) and torch.equal(passed[2], from_source)
+assert passed[1] is None
+
+# With padding at the end, real tokens see the same keys with and without its mask.
+real_rows = target != 0
+both = target_mask(target, 0)[:, 0]
+assert torch.equal(both[real_rows], causal_mask(5)[0].expand(2, 5, 5)[real_rows])
+assert not torch.equal(both, causal_mask(5)[0].expand(2, 5, 5))
+
+# The loss of the text: the mean over the real tokens.
+logits, labels = torch.randn(2, 5, 13), target
+loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)
+assert_close(loss, F.cross_entropy(logits[real_rows], labels[real_rows]))
+
 # %% [markdown]
 # ## Masked attention in code
 #
@@ -426,7 +461,7 @@ def masked_attention(query, key, value, mask):
 
 # %% [markdown]
 # It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one. But its triangle starts at the top left, so this is only right if queries and keys are the same positions. With a KV cache ([Decoding](12_decoding.ipynb)), the one new query would see only key 0, so don't pass `is_causal=True` there.
+# PyTorch applies the causal mask itself, and you don't have to build one. It aligns this triangle with the top-left corner of the scores: query 0 sees key 0, query 1 sees keys 0 and 1. That is right only if queries and keys are the same positions. During generation with a KV cache ([Decoding](12_decoding.ipynb)), the single query is the *newest* token, but it would count as query 0 and see only key 0, so leave `is_causal` off.
 
 # %%
 torch.manual_seed(0)
@@ -452,28 +487,25 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # %% [markdown]
 # ### A query with nothing to attend to
 #
-# Sooner or later, a query will have no key left, for example because a sentence consists of padding only. Or the padding is on the *left*, as is usual when a decoder-only model generates in batches: with the causal mask, the first queries then see only padding. (This course pads on the right.) In such a row all scores are $-\infty$, all
-# exponentials are 0, and so is the sum that the softmax divides by. The result is NaN, and a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
+# Sooner or later, a query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left: with the causal mask, the first queries then see nothing else. In such a row all scores are $-\infty$, all
+# exponentials are 0, and so is the sum that the softmax divides by. The result is NaN. (PyTorch subtracts the largest score first, but $-\infty - (-\infty)$ is NaN as well.) And a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
 # weights of the model.
 #
-# The lowest *finite* number instead of $-\infty$ avoids the division by zero, but it makes all scores equal, so the output becomes the average
-# of exactly what should be hidden. A second step repairs that: multiply the weights by the mask.
-
-# %%
-scores = torch.tensor([2.0, 1, 0, 3])
-nothing = torch.zeros(4, dtype=torch.bool)
-lowest = torch.finfo(torch.float32).min
-finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
-infinite = scores.masked_fill(~nothing, -math.inf).softmax(dim=0)
-print("minus infinity  ", infinite)
-print("lowest number   ", finite)
-print("times the mask  ", finite * nothing)
-
-# %% [markdown]
-# The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
+# The package's `attention` and PyTorch's function (since version 2.5) return zeros for such a query. In code of your own, test this case.
 #
-# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. But float16, a 16-bit number format, ends at ±65,504. There, `-1e9` becomes
-# $-\infty$, and the NaN is back. (If you fill it in with `masked_fill`, you get an error instead.) Filling in `torch.finfo(dtype).min` works for every floating-point type. *Adding* it doesn't: in float16, the sum of two such masks is $-\infty$. So combine boolean masks first, and fill in once.
+# <details><summary>How to avoid the NaN, and additive masks</summary>
+#
+# The lowest *finite* number instead of $-\infty$ avoids the NaN, but it makes all scores of the row equal, so the output becomes the average
+# of exactly what should be hidden. A second step repairs that: multiply the weights by the mask. The package's `attention` takes both steps:
+#
+# ```python
+# lowest = torch.finfo(scores.dtype).min
+# weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
+# ```
+#
+# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again (`masked_fill` raises an error instead). Use `torch.finfo(dtype).min`, and *set* the scores to it; don't add it, because in float16 a low number plus a negative score overflows, too. The sum of two such masks overflows in every format, so combine boolean masks first, and fill once.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
@@ -484,23 +516,39 @@ for form in (lambda *a: attention(*a)[0], fused_attention):
     assert torch.equal(output, torch.zeros(5, 8)) and z.grad.isfinite().all()
 assert torch.tensor(-1e9).to(torch.float16) == -math.inf
 assert torch.finfo(torch.float16).max == 65504
+scores = torch.tensor([2.0, 1, 0, 3])
+nothing = torch.zeros(4, dtype=torch.bool)
+lowest = torch.finfo(torch.float32).min
+finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
+assert torch.equal(finite, torch.full((4,), 0.25)) and not (finite * nothing).any()
+assert scores.masked_fill(~nothing, -math.inf).softmax(dim=0).isnan().all()
+for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    low = torch.tensor(torch.finfo(dtype).min, dtype=dtype)
+    assert low + low == -math.inf
+    assert (low - 100 == -math.inf) == (dtype == torch.float16)
+try:
+    scores.half().masked_fill(~nothing, -1e9)
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("no error")
 
 # %% [markdown]
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. It needs at least two tokens, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. (It is the idea of `outputs_that_change` in the [last chapter](03_multi_head_attention.ipynb), for token ids.) It needs at least two tokens, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
 @torch.no_grad()
-def outputs_that_change(function, target):
-    """[i, t] is True if replacing token t changes output i."""
+def outputs_that_change(function, target, new_id):
+    """[i, t] is True if replacing token t by new_id changes output i."""
     original = function(target)  # (1, length, …)
     columns = []
     for t in range(target.size(1)):
         changed = target.clone()
-        changed[:, t] = vocabulary.index("today")  # not in the target
+        changed[:, t] = new_id
         difference = (function(changed) - original).abs()
         columns.append(difference.amax(dim=-1)[0] > 1e-6)
     return torch.stack(columns, dim=1)
@@ -516,21 +564,44 @@ config = ModelConfig(
 )  # d_ff is explained in chapter 6
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
-changes = outputs_that_change(lambda ids: model(source[:1], ids), sentence)
+today = vocabulary.index("today")  # a word that isn't in the sentence
+changes = outputs_that_change(lambda ids: model(source[:1], ids), sentence, today)
 assert torch.equal(changes, causal_mask(4)[0, 0])
 changes
 
 # %% [markdown]
 # The test knows nothing about masks, yet the table that it measured is exactly the causal mask.
 #
-# There is a similar test for padding: **more of it must not change anything.** We append three padding tokens to the source and to the target. The outputs of the real words stay the
-# same:
+# A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source:
 
 # %%
-alone = model(source[:1, :3], sentence)
-padded = model(F.pad(source[:1, :3], (0, 3)), F.pad(sentence, (0, 3)))
-assert_close(padded[:, :4], alone)
-print("padding changes nothing")
+short = source[:1, :3]
+padded = F.pad(short, (0, 3))  # three times <pad>
+assert_close(model(padded, sentence), model(short, sentence))
+print("padding of the source changes nothing")
+
+# %% tags=["remove-cell"]
+from unittest.mock import patch
+
+
+def target_changes():
+    longer = model(short, F.pad(sentence, (0, 3)))[:, :4]
+    return (longer - model(short, sentence)).abs().max() > 1e-5
+
+
+# The padding test fails without the source's mask. For the target, it can't fail.
+with patch(
+    "transformer.model.padding_mask", lambda ids, _: (ids == ids)[:, None, None]
+):
+    assert (model(padded, sentence) - model(short, sentence)).abs().max() > 1e-3
+assert not target_changes()
+with patch(
+    "transformer.model.target_mask", lambda ids, _: causal_mask(ids.size(1))
+):
+    assert not target_changes()
+
+# %% [markdown]
+# Without the padding mask this test fails. For the *target* it would pass with or without one: behind the real tokens, the causal mask hides all padding anyway.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -554,9 +625,9 @@ causal = causal_mask(4)[0, 0]
 print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The consequence is worse: through that sum, every output but the last depends on the future. Dividing each row by its sum afterwards would repair the weights, and that is exactly what masking before the softmax does.
+# The consequence is worse: through that sum, every output but the last depends on the future. On paper, dividing each row by its sum would give the right weights. Numerically it can fail, because a very large hidden score pushes all other weights to 0. So mask the scores.
 #
-# **Build a mask yourself.** Tick *the bug: mask after the softmax*. No row sums to one any more. Now set the padding to 0: the last row does, because nothing is hidden from it. Then click scores to hide or show their keys.
+# **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then click scores to hide or show their keys.
 #
 # <div class="widget" data-widget="masks">
 #
@@ -577,6 +648,10 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 # %% tags=["remove-cell"]
 late = masked_too_late(x, causal)
 assert_close(late / late.sum(dim=-1, keepdim=True), attention(x, x, x, causal)[1])
+extreme, visible = torch.tensor([0.0, 200]), torch.tensor([True, False])
+late = extreme.softmax(dim=0) * visible
+assert (late / late.sum()).isnan().all()
+assert extreme.masked_fill(~visible, -math.inf).softmax(dim=0).tolist() == [1, 0]
 
 # %% [markdown]
 # **2. The mask is inverted.** Each word sees exactly what it shouldn't. It happens easily, because libraries disagree, and PyTorch even disagrees with itself:
@@ -624,7 +699,7 @@ def attention_with_bug(bug, ids):
 found = {}
 for bug in ("after the softmax", "inverted", "off by one"):
     function = partial(attention_with_bug, bug)
-    found[bug] = outputs_that_change(function, sentence)
+    found[bug] = outputs_that_change(function, sentence, today)
     wrong = int((found[bug] != causal).sum())
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
@@ -658,34 +733,48 @@ Row(
 #
 # </details>
 #
-# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key), and because broadcasting aligns dimensions from the right, the same mask is read as (heads, 1, key): PyTorch
-# takes your sentences for heads. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. We print the largest weight that each of two heads
+# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and the padding of sentence 2 is hidden in head 2 of every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each of two heads
 # gives to that token:
 
 # %%
 real = torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()  # (batch, key)
 q, k, v = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
-right_mask, wrong_mask = real[:, None, None, :], real[:, None, :]
-for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
-    _, weights = attention(q, k, v, mask)  # (batch, heads, 3, 3)
-    for row, largest in enumerate(weights[..., 2].amax(dim=-1), start=1):
-        print(f"{name} mask, sentence {row}:", end="   ")  # largest: (heads,)
-        print(f"head 1 {largest[0]:.2f}   head 2 {largest[1]:.2f}")
-
-# %% [markdown]
-# With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
-# No error was raised, because the batch happens to have as many sentences as the layer has heads. With a single head, the masking raises no error whatever the batch size: the scores are then broadcast to (batch, batch, query, key). So test with several heads and with a batch size that is neither 1 nor the number of heads, and assert the shape of the weights.
+_, right_weights = attention(q, k, v, real[:, None, None, :])
+_, wrong_weights = attention(q, k, v, real[:, None, :])
+print("right mask: a row per sentence, a column per head")
+print(right_weights[..., 2].amax(dim=-1))
+print("wrong mask")
+print(wrong_weights[..., 2].amax(dim=-1))
 
 # %% tags=["remove-cell"]
-_, weights = attention(q[:, :1], k[:, :1], v[:, :1], wrong_mask)
-assert weights.shape == (2, 2, 3, 3)  # (batch, batch, query, key)
+largest = right_weights[..., 2].amax(dim=-1)
+assert not largest[0].any() and largest[1].all()
+largest = wrong_weights[..., 2].amax(dim=-1)
+assert not largest[:, 0].any() and largest[:, 1].all()
+
+# %% [markdown]
+# With the right mask, both heads hide the padding of sentence 1. With the wrong one, head 1 hides the last token in both sentences and head 2 shows it in both: each head got the mask of one sentence.
+# No error was raised, because the batch happens to have as many sentences as the layer has heads. So test with several heads and with a batch size that is neither 1 nor the number of heads.
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
-# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. It is in the data, and only a check of the data finds it: the label at
+# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. Only a check of the data finds it: the label at
 # position $i$ must be the input at position $i + 1$.
-#
-# Now you can solve the riddle of the first figure. Model A has bug 3, model B has bug 5, and model C has neither:
+
+
+# %%
+def is_shifted(inputs, labels):
+    return torch.equal(labels[:, :-1], inputs[:, 1:])
+
+
+digits = torch.randint(10, (64, 9))
+inputs, labels = digits[:, :-1], digits[:, 1:]  # the next digit is the label
+print("shifted:", is_shifted(inputs, labels))
+inputs = labels  # the bug
+print("not shifted:", is_shifted(inputs, labels))
+
+# %% [markdown]
+# Now you can solve the riddle of the first figure. Model A has bug 3, model B has bug 5, and model C has neither. These are their losses in the last step:
 
 # %%
 print(f"guessing                   {math.log(10):.2f}")
@@ -696,18 +785,17 @@ print(f"C, right mask and target   {losses_c[-1]:.2f}")
 # %% [markdown]
 # Model A doesn't quite reach zero, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
 #
-# All that model A has learned is to copy the next token, and model B repeats the current one. With the right mask and a shifted target, as at inference, both are much worse than guessing:
+# All that model A has learned is to copy the next token, and model B repeats the current one. With the right mask and a shifted target, as at inference, both are much worse than guessing. (`loss_on_random_digits` is in the folded cell of the first figure: it draws digits as above, and returns the cross-entropy of the model's predictions.)
 
 # %%
-print(f"guessing  {math.log(10):5.2f}")
-honest_losses = []
-for name, cheater in (("A", model_a), ("B", model_b)):
-    with torch.no_grad():
-        honest_losses.append(loss_on_random_digits(cheater, causal_mask(8)))
-    print(f"model {name}   {honest_losses[-1]:5.2f}")
+loss_a = loss_on_random_digits(model_a, causal_mask(8)).item()
+loss_b = loss_on_random_digits(model_b, causal_mask(8)).item()
+print(f"guessing {math.log(10):5.2f}")
+print(f"model A  {loss_a:5.2f}")
+print(f"model B  {loss_b:5.2f}")
 
 # %% tags=["remove-cell"]
-assert min(honest_losses) > math.log(10) + 1
+assert min(loss_a, loss_b) > math.log(10) + 1
 assert losses_b[-1] < 0.05 and abs(losses_a[-1] - math.log(10) / 8) < 0.1
 assert abs(losses_c[-1] - math.log(10)) < 0.05
 
@@ -779,7 +867,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # </details>
 # <details><summary>C. Whether the padding of the source is hidden</summary>
 #
-# No. Visible padding makes a model somewhat worse, in training as well as at inference. It doesn't give away any answers.
+# No. If padding is visible, the output of a sentence depends on how much padding its batch happens to need. But the source doesn't contain the answers, so it can't explain such a low loss.
 #
 # </details>
 # <details><summary>D. Whether the model is too small</summary>
@@ -792,7 +880,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # <details><summary>Answer</summary>
 #
-# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
+# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. The padding mask is needed there only if padding is on the left. That is why the package, in training, gives this layer
 # `is_causal=True` and no mask tensor: PyTorch's fused kernels can then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>

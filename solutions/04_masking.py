@@ -146,7 +146,8 @@ check("causal_mask", causal_mask)
 #
 # ★☆☆ · 5 minutes · §3.2.3
 #
-# The decoder's self-attention needs both: no padding, and nothing from the future. You may use `given.padding_mask` and
+# Combine both masks for the decoder's self-attention: no padding, and nothing from the future. (With padding at the end,
+# the causal mask alone would do. Both together are right wherever the padding is.) You may use `given.padding_mask` and
 # `given.causal_mask`: they are your own functions once the checks above show ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>

@@ -78,7 +78,7 @@ function render({ el }) {
     const short = sums.filter((sum) => sum > 0 && sum < 0.9995).length;
     status.textContent = [
       short ? `${short} of ${n} rows sum to less than one: hidden keys still count in the denominator of the softmax.`
-        : "Each row that may attend to a key sums to one.",
+        : "Every row with at least one visible key sums to one.",
       empty ? `${empty} ${empty === 1 ? "row has" : "rows have"} no key to attend to: all zeros.` : "",
     ].join(" ").trim();
   }

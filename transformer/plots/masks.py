@@ -39,7 +39,7 @@ def draw_mask(
 
 def mask_grid(
     mask: Tensor, queries: Sequence[str], keys: Sequence[str], title: str = "", wrong: Tensor | None = None,
-    labels: tuple[str, str] = ("", ""),
+    labels: tuple[str, str] = ("", ""), cell: float = CELL,
 ) -> Figure:  # fmt: skip
     """Draw one mask.
 
@@ -50,9 +50,10 @@ def mask_grid(
         title: shown below the grid.
         wrong: bool, (n_query, n_key); cells to mark because their value is wrong.
         labels: axis labels of the rows and the columns.
+        cell: the side of a cell in inches.
     """
     with style.in_style():
-        figure, axes = style.new_figure(CELL * len(keys), CELL * len(queries))
+        figure, axes = style.new_figure(cell * len(keys), cell * len(queries))
         axes.set_position((0, 0, 1, 1))  # the labels are outside, so that all grids have cells of the same size
         draw_mask(axes, mask, queries, keys, wrong)
         axes.set_ylabel(labels[0])

@@ -1,4 +1,4 @@
-"""Multi-head attention (§3.2.2) with every number: split into heads, attention, concatenation, projection."""
+"""Multi-head attention (§3.2.2) with its numbers: split into heads, scores, weights, concatenation, projection."""
 
 import re
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
     d_model = concatenated.size(1)
     width = max(3 * d_head + 2 * GAP, length + 1 + d_head)  # of one head
     lefts = [2.4 + (width + 1.2) * head for head in range(n_heads)]
-    rows = [2.0 + (length + 2.3) * i for i in range(3)]
-    right, bottom = lefts[-1] + width, rows[2] + length + 0.9
+    rows = [2.0 + (length + 2.3) * i for i in range(4)]  # projections, scores, weights and outputs, concatenation
+    right, bottom = lefts[-1] + width, rows[3] + length + 0.9
     with style.in_style():
         figure, axes = style.new_figure(5, 5 * bottom / (right + 0.2))
         axes.set_position((0, 0, 1, 1))
@@ -69,8 +69,8 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
         def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
             axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": style.INK, "shrinkA": 0})
 
-        label_rows(lefts[0], rows[0])
-        label_rows(lefts[0], rows[1])
+        for y in rows[:3]:
+            label_rows(lefts[0], y)
         start = lefts[0] + width - d_head  # the concatenated outputs, right below the output of the first head
         for head, left in enumerate(lefts):
             write(left + width / 2, 0.4, f"head {head + 1}", 11)
@@ -79,22 +79,71 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
                 x = left + i * (width - d_head) / 2
                 write(x + d_head / 2, rows[0] - 0.5, label)
                 draw_cells(axes, vectors[head], x, rows[0], colour)
-            write(left + length / 2, rows[1] - 0.5, "weights")
-            draw_cells(axes, weights[head], left, rows[1], None)
-            end = left + width - d_head / 2
-            write(end, rows[1] - 0.5, "output")
-            draw_cells(axes, outputs[head], left + width - d_head, rows[1], style.OUTPUT)
-            for x in (left + length / 2, end):
-                arrow((x, rows[0] + length + 0.2), (x, rows[1] - 0.9))
-            middle = rows[1] + length / 2
-            arrow((left + length + 0.2, middle), (left + width - d_head - 0.2, middle))
-            arrow((end, rows[1] + length + 0.2), (start + (head + 0.5) * d_head, rows[2] - 0.2))
-        label_rows(start, rows[2])
+            middle, end = left + length / 2, left + width - d_head / 2
+            write(middle, rows[1] - 0.5, "scores")
+            draw_cells(axes, query[head] @ key[head].T, left, rows[1], style.PLAIN)
+            write(middle, rows[2] - 0.5, "weights")
+            draw_cells(axes, weights[head], left, rows[2], None)
+            softmax = rf"$/\,\sqrt{{{d_head}}}$, softmax"
+            axes.text(middle + 0.2, rows[1] + length + 0.7, softmax, ha="left", va="center", fontsize=9)
+            write(end, rows[2] - 0.5, "output")
+            draw_cells(axes, outputs[head], left + width - d_head, rows[2], style.OUTPUT)
+            for x, upper, lower in ((middle, 0, 1), (middle, 1, 2), (end, 0, 2)):
+                arrow((x, rows[upper] + length + 0.2), (x, rows[lower] - 0.9))
+            y = rows[2] + length / 2
+            arrow((left + length + 0.2, y), (left + width - d_head - 0.2, y))
+            arrow((end, rows[2] + length + 0.2), (start + (head + 0.5) * d_head, rows[3] - 0.2))
+        label_rows(start, rows[3])
         write(start + d_model / 2, bottom - 0.4, "concatenated")
-        draw_cells(axes, concatenated, start, rows[2], style.OUTPUT)
+        draw_cells(axes, concatenated, start, rows[3], style.OUTPUT)
         write(right - d_model / 2, bottom - 0.4, "projected")
-        draw_cells(axes, concatenated @ w_output, right - d_model, rows[2], style.OUTPUT)
-        middle = rows[2] + length / 2
+        draw_cells(axes, concatenated @ w_output, right - d_model, rows[3], style.OUTPUT)
+        middle = rows[3] + length / 2
         arrow((start + d_model + 0.2, middle), (right - d_model - 0.2, middle))
         write((start + d_model + right - d_model) / 2, middle - 0.7, "$W^O$", 11)
+    return figure
+
+
+def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles: tuple[str, str]) -> Figure:
+    """Draw a table of vectors and, to its right, what each head gets of it, in the colour that it has in the table.
+
+    Args:
+        words: labels of the table's rows.
+        table: (length, d_model), with different numbers; the columns of each head have a colour of their own.
+        heads: (n_heads, length, d_head), the same numbers in another order.
+        titles: below the table and below the heads.
+    """
+    n_heads, length, d_head = heads.shape
+    d_model = table.size(1)
+    colours = (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)
+    place = {int(table[row, column]): (row, column) for row, column in np.ndindex(*table.shape)}
+    left, first = 2.2, 2.2 + d_model + 3.4
+    right = first + n_heads * d_head + (n_heads - 1) * 0.7
+    bottom = length + 1.9
+    with style.in_style():
+        figure, axes = style.new_figure(4.4, 4.4 * bottom / right)
+        axes.set_position((0, 0, 1, 1))
+        axes.set_xlim(0, right + 0.1)
+        axes.set_ylim(bottom, 0)
+        axes.axis("off")
+
+        def write(x: float, y: float, text: str, align: str = "center") -> None:
+            axes.text(x, y, text, ha=align, va="center", fontsize=10)
+
+        for row, word in enumerate(words):
+            write(left - 0.2, row + 1.5, word, "right")
+            for column in range(d_model):
+                colour = colours[column // d_head]
+                draw_cells(axes, table[row : row + 1, column : column + 1], left + column, row + 1, colour)
+        for head in range(n_heads):
+            x = first + head * (d_head + 0.7)
+            write(x + d_head / 2, 0.5, f"head {head + 1}")
+            for row, column in np.ndindex(length, d_head):
+                cell = heads[head, row : row + 1, column : column + 1]
+                draw_cells(axes, cell, x + column, row + 1, colours[place[int(cell)][1] // d_head])
+        y = length / 2 + 1
+        arrow = {"arrowstyle": "-|>", "color": style.INK}
+        axes.annotate("", (first - 0.4, y), (left + d_model + 0.4, y), arrowprops=arrow)
+        write(left + d_model / 2, bottom - 0.45, titles[0])
+        write((first + right) / 2, bottom - 0.45, titles[1])
     return figure

@@ -3,7 +3,7 @@
 import torch
 
 from transformer.attention import attention
-from transformer.plots.multi_head_attention import format_number, multi_head_attention
+from transformer.plots.multi_head_attention import format_number, multi_head_attention, split_into_heads
 
 WORDS = ["dog", "chases", "cat"]
 
@@ -15,10 +15,21 @@ def test_it_shows_the_results_of_attention() -> None:
     texts = [text.get_text() for text in multi_head_attention(WORDS, query, key, value, w_output).axes[0].texts]
     outputs, weights = attention(query, key, value)
     concatenated = outputs.transpose(0, 1).flatten(1)
-    for table in (query, key, value, weights, concatenated, concatenated @ w_output):
+    scores = query @ key.transpose(1, 2)
+    for table in (query, key, value, scores, weights, concatenated, concatenated @ w_output):
         for number in table.flatten().tolist():
             assert format_number(number) in texts
-    assert texts.count("chases") == 3 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
+    assert texts.count("chases") == 4 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
+
+
+def test_numbers_keep_the_colour_of_their_head() -> None:
+    table = torch.arange(12).view(3, 4)
+    for heads, mixed in ((table.unflatten(-1, (2, 2)).transpose(0, 1), False), (table.reshape(2, 3, 2), True)):
+        (axes,) = split_into_heads(WORDS, table, heads, ("before", "after")).axes
+        drawn = [text.get_text() for text in axes.texts if text.get_text().isdigit()]
+        assert drawn == [str(int(number)) for number in (*table.flatten(), *heads.flatten())]
+        colours = [patch.get_edgecolor() for patch in axes.patches[12:]]  # the heads' cells, after the table's
+        assert [len(set(colours[:6])), len(set(colours[6:]))] == ([2, 2] if mixed else [1, 1])
 
 
 def test_numbers_are_formatted_briefly() -> None:
