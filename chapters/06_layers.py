@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Encoder and decoder layers
 #
-# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and the words stay different. What does a layer have that attention alone doesn't?
+# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and after four of them the words still differ. What does a layer have that attention alone doesn't?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -50,8 +50,11 @@ if "google.colab" in sys.modules:
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
 # %% tags=["hide-input"]
+import json
 import math
 from itertools import islice
+from pathlib import Path
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -91,12 +94,12 @@ def small_config(norm="post", d_model=32):
     )
 
 
-def stack(build_layer, *arguments):
-    """The vectors after 0 to 4 untrained layers, each (8, 32)."""
-    torch.manual_seed(0)
+def stack(build_layer, *arguments, seed=0):
+    """The vectors after 0 to 12 untrained layers, each (8, 32)."""
+    torch.manual_seed(seed)
     vectors = [torch.randn(1, 8, 32).double()]  # float32 would round too much
     with torch.no_grad():
-        for _ in range(4):
+        for _ in range(12):
             layer = initialise(build_layer()).double()
             vectors.append(layer(vectors[-1], *arguments))
     return [x[0] for x in vectors]
@@ -125,12 +128,13 @@ Picture(
     alt=(
         "Two rows of four heat maps, each with eight rows, the vectors of eight words, "
         "at the input and after 1, 2 and 4 layers. With attention only, the rows are "
-        "similar after one layer and identical after two. In complete layers they stay "
-        "different."
+        "similar after one layer and identical after two. In complete layers they still "
+        "differ after four."
     ),
     caption=(
-        "Vectors of eight words (rows) in untrained layers. Attention alone soon "
-        "makes all rows identical, while complete layers keep them apart."
+        "Vectors of eight words (rows) in untrained layers, each square divided by its "
+        "standard deviation. Attention alone soon makes all rows identical; after four "
+        "complete layers they still differ."
     ),
 )
 
@@ -145,10 +149,10 @@ for x in attention_only[2:]:
 #
 # **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
 #
-# ## Attention alone makes all positions alike
+# ## Rank collapse: attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. To measure that,
-# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
+# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector. (`stack`, in the folded cell above, returns the vectors after each of twelve untrained layers.)
 
 
 # %%
@@ -158,14 +162,10 @@ def variation(x):
     return ((x - mean).square().mean() / x.square().mean()).item()
 
 
-def print_row(name, vectors):
-    values = (f"{variation(vectors[depth]):6.1g}" for depth in range(4))
-    print(f"{name:15}", *values)
-
-
-print(f"{'layers':15}", *(f"{depth:6}" for depth in range(4)))
-print_row("attention only", attention_only)
-print_row("complete layers", complete_layers)
+for depth in (0, 1, 2, 3):
+    alone = variation(attention_only[depth])
+    complete = variation(complete_layers[depth])
+    print(f"{depth} layers: attention {alone:.1g}, complete {complete:.1g}")
 
 # %% tags=["remove-cell"]
 assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e-12
@@ -177,7 +177,7 @@ assert variation(complete_layers[3]) > 0.3
 # This is called **rank collapse** (a matrix in which all rows are the same has rank 1) or **over-smoothing**. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with the depth.
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
-# We look at them one at a time, see which of them prevents the collapse, and then put them together.
+# We look at them one at a time, put them together, and then see which of them slows the collapse down.
 
 # %% [markdown]
 # ## The feed-forward network
@@ -198,6 +198,12 @@ hidden = x @ W1 + b1  # (2, 3)
 print("hidden", hidden)
 print("ReLU  ", hidden.relu())
 print("output", hidden.relu() @ W2 + b2)
+
+# %% [markdown]
+# In the package, the same network is a module with two linear layers. (Dropout after the ReLU is an option of the package; the paper has none.)
+
+# %%
+SourceCode(FeedForward)
 
 # %% [markdown]
 # *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
@@ -223,10 +229,9 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # \end{aligned}
 # $$
 #
-# With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 64 hidden units and
-# one output, trained to imitate a sine wave, once with and once without it:
+# With all those parameters, the network could do nothing that a single linear layer couldn't. With the ReLU, each hidden unit contributes a bend where it switches on or off. The folded cell fits a sine wave with 64 hidden units: without the ReLU, it gets a straight line; with it, the bends follow the wave.
 
-# %%
+# %% tags=["hide-cell"]
 x = torch.linspace(-3, 3, 200)[:, None]
 y = torch.sin(2 * x)
 
@@ -243,7 +248,6 @@ def fit(activation):
     return network(x).detach()
 
 
-# %% tags=["hide-input"]
 with_relu, without_relu = fit(nn.ReLU()), fit(nn.Identity())
 with style.in_style():
     figure, axes = style.new_figure(4.6, 2.6)
@@ -270,15 +274,12 @@ Picture(
 assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 
 # %% [markdown]
-# Without the ReLU it can only draw a straight line. With it, each hidden unit contributes a bend where its ReLU switches on or off, and together the bends follow the wave.
-
-# %% [markdown]
 # ### What the hidden units respond to
 #
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to something that we can name? We take `pocket-small`, a small English-to-German translator that comes with the course and was trained on simple generated sentences. We let it read 1,000 of its test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
+# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of the package's dropout after the ReLU, which does nothing at inference time.)
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -293,110 +294,81 @@ with torch.no_grad():
         small.model.encode(torch.tensor([sentence]))
         ids += sentence
 hook.remove()
+half = sum(map(len, active[:500]))  # the tokens of the first 500 sentences
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# *Because*, *although*, *if*, *when* and *that* have something in common: in German they send the verb to the end of the clause, as in *…, weil der Hund **rennt*** (*because the dog runs*). Nobody told the model, but to translate correctly it has to know. We look for the unit that best separates these five words from all others (counting every *that*, conjunction or not). We choose the unit and score it on the same sentences, so its rates are a little flattering:
+# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of a clause that they open goes to the end, as in *…, weil der Hund **rennt*** (*because the dog runs*), also in relative clauses with *that*. Nobody told the model, but to translate correctly it has to know. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
 
 # %%
-conjunctions = {"▁because", "▁although", "▁if", "▁when", "▁that"}
+verb_final = {"▁because", "▁although", "▁if", "▁when", "▁that"}
 words = small.tokenizer.pieces(ids)
-is_conjunction = torch.tensor([word in conjunctions for word in words])
-rate = active[is_conjunction].mean(dim=0)  # (d_ff,)
-rate_elsewhere = active[~is_conjunction].mean(dim=0)
+is_verb_final = torch.tensor([word in verb_final for word in words])
+
+
+def rates(tokens):
+    """How often each unit is active on verb-final words and on all others."""
+    on, chosen = active[tokens], is_verb_final[tokens]
+    return on[chosen].mean(dim=0), on[~chosen].mean(dim=0)  # (d_ff,) each
+
+
+rate, rate_elsewhere = rates(slice(half))
 unit = (rate - rate_elsewhere).argmax()
-print(f"unit {unit} is active at {rate[unit]:.0%} of the conjunctions")
-print(f"and at {rate_elsewhere[unit]:.0%} of all other tokens")
+rate, rate_elsewhere = rates(slice(half, None))
+print(f"unit {unit}: {rate[unit]:.0%}, others {rate_elsewhere[unit]:.0%}")
 
 # %% tags=["remove-cell"]
-assert rate[unit] > 0.75 and rate_elsewhere[unit] < 0.05
+assert rate[unit] > 0.85 and rate_elsewhere[unit] < 0.03
+assert is_verb_final[half:].sum() > 50
 
 # %% [markdown]
-# Which other words activate this unit? The chart shows the fourteen words that do so most often, out of all words that occur at least five times. Our five conjunctions are in blue:
+# The chart shows the thirteen words that activate this unit most often in all 1,000 sentences, among those that occur at least five times. Our five words are in blue:
 
 # %% tags=["hide-input"]
-rates = {}
+counts = {}
 for word in sorted(set(words)):
     at_word = torch.tensor([other == word for other in words])
     if at_word.sum() >= 5:
-        rates[word] = active[at_word, unit].mean().item() * 100
-top = sorted(rates, key=rates.get)[-14:]
+        counts[word] = int(active[at_word, unit].sum()), int(at_word.sum())
+share = {word: 100 * n / total for word, (n, total) in counts.items()}
+top = sorted(share, key=share.get)[-13:]
 with style.in_style():
     figure, axes = style.new_figure(4.6, 3.5)
-    colours = [style.QUERY if word in conjunctions else style.PLAIN for word in top]
-    axes.barh([w.strip("▁") for w in top], [rates[w] for w in top], color=colours)
+    colours = [style.QUERY if word in verb_final else style.PLAIN for word in top]
+    labels = [f"{w.strip('▁')} ({counts[w][0]} of {counts[w][1]})" for w in top]
+    axes.barh(labels, [share[w] for w in top], color=colours)
     axes.set_xlabel(f"occurrences at which unit {unit} is active (%)")
     axes.set_xlim(0, 100)
 Picture(
     figure,
     alt=(
-        "Bar chart of the fourteen words that most often activate one unit. The five "
-        "conjunctions because, although, if, when and that are among them, three of "
-        "them at the top. Before and while, which were not in the list, are among "
-        "them, too. The others are adjectives."
+        "Bar chart of the words that most often activate one unit, with counts. "
+        "Because, although and that are at the top, all near 100 per cent, followed "
+        "by before and when. While is lower, among adjectives such as modern and "
+        "bad, and if is active in about half of its occurrences."
     ),
     caption=(
         "The words that most often activate one feed-forward unit. Most of the "
-        "conjunctions that it was chosen for (blue) are near the top."
+        "verb-final words that it was chosen for (blue) are near the top."
     ),
 )
 
 # %% tags=["remove-cell"]
-assert conjunctions <= set(top) and {"▁before", "▁while"} <= set(top)
+assert verb_final <= set(top) and {"▁before", "▁while"} <= set(top)
 assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features == 256
+assert {"▁because", "▁although", "▁that"} == set(top[-3:])
+assert 40 < share["▁if"] < 55 and counts["▁that"][1] > 5 * counts["▁if"][1]
 
 # %% [markdown]
-# Look at *before* and *while*. In German they send the verb to the end as well, but they weren't in our list, so in the choice of the unit they counted *against* it:
-
-# %%
-for word in ("before", "while"):
-    print(f"active at {rates['▁' + word]:.0f}% of {word}")
-
-# %% [markdown]
-# So this unit, one of 256, has picked up something that the model needs. It is not a clean detector, though: it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several
+# Look at *before* and *while*. They are verb-final, too, but they weren't in our list, so the search counted every activation on them as an error. Still, it isn't a clean detector. On *if* it is active only about half of the time; the search hardly noticed, because *that* is by far the most frequent of the five. (For *if*, the model may use other units.) And it is active on some adjectives, such as *bad* and *modern*. Units that respond to several
 # unrelated things are common. They are called **polysemantic neurons**.
 
 # %% [markdown]
 # ## Residual connections
 #
-# A **residual connection** or **skip connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. Is this what keeps the words apart in the first figure? We add one part at a time to the attention (layer norm, which is explained below, rescales each vector):
-
-
-# %%
-class AttentionPlus(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = MultiHeadAttention(32, n_heads=4)
-        self.feed_forward = FeedForward(32, 128)
-
-    def forward(self, x, part):
-        y = self.attention(x)
-        if part == "residual":
-            return x + y
-        if part == "feed-forward":
-            return self.feed_forward(y)
-        return F.layer_norm(y, (32,))
-
-
-# %%
-stacks = {
-    part: stack(AttentionPlus, part)
-    for part in ("residual", "feed-forward", "layer norm")
-}
-print(f"{'layers':15}", *(f"{depth:6}" for depth in range(4)))
-print_row("attention only", attention_only)
-for part, vectors in stacks.items():
-    print_row(f"+ {part}", vectors)
-
-# %% tags=["remove-cell"]
-assert variation(stacks["residual"][3]) > 0.3
-assert variation(stacks["feed-forward"][2]) < 1e-4
-assert variation(stacks["layer norm"][3]) < 1e-6
-
-# %% [markdown]
-# **The residual connection prevents the collapse.** In this test, neither the feed-forward network nor layer norm does. Dong et al. prove that skip connections prevent it and that layer norm doesn't. A feed-forward network can slow it down, if its weights make the differences larger.
+# A **residual connection** or **skip connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is part of the sum.
 #
-# Residual connections also help training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left: a **vanishing gradient**. With a residual
+# This helps training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left: a **vanishing gradient**. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
 #
 # We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections. The plot shows the size of the gradient at the output of each layer:
@@ -443,14 +415,14 @@ assert plain[0] < plain[-1] / 200 and residual[-1] < residual[0] < 20 * residual
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the gradient that reaches the first layer is several hundred times smaller than at the last. With residual connections it even grows, several times over.
+# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks several hundred times. With residual connections it even grows, several times over.
 #
-# If you follow a single position through the model, its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
+# For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. (In the paper's layers, a norm also rescales the stream each time, as we will see.) Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
 #
-# If every sublayer adds something to the stream, the stream grows. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# Large vectors are a problem for the sublayer that reads them: they make attention scores large, and then the softmax saturates. So the scale of what a sublayer reads should be fixed. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -473,8 +445,7 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. After subtracting their means, they lie in a plane, and layer norm moves each of
-# them straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
+# (The variance divides by $d$. PyTorch's `x.var()` divides by $d - 1$; write `x.var(correction=0)`.) Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
 
 # %% tags=["hide-input"]
 torch.manual_seed(2)
@@ -522,7 +493,7 @@ Picture(
 # ## Post-norm and pre-norm
 #
 # Where does the layer norm (*norm* for short) go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream is changed only by addition. So the stream can grow, and pre-norm needs one more norm after the last layer to bring it back to scale.
+# sublayers read a normalised copy, and the stream is changed only by addition. Either way, sublayers read vectors of a fixed scale (with post-norm, all but the first). With post-norm the stream itself is rescaled each time. With pre-norm it can grow, so one more norm after the last layer brings it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -544,25 +515,81 @@ Picture(
 # As formulas, post-norm is $\mathrm{LN}(x + \mathrm{Sublayer}(x))$ and pre-norm is $x + \mathrm{Sublayer}(\mathrm{LN}(x))$. In the package, one class has both:
 
 # %%
-SourceCode(Residual.forward)
+SourceCode(Residual)
 
 # %% [markdown]
 # `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting. During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
-# ## The encoder layer
+# **Compare the two placements.** Here the sublayers are untrained. Increase the scale of their weights: what happens to the size of the stream, and to its similarity to the input?
 #
-# With these parts, an encoder layer is two lines: self-attention in a residual connection, then the feed-forward network in another.
+# <div class="widget" data-widget="norm">
+#
+# *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
+#
+# | sublayer | mean square of its output | of the stream | cosine with the input | cosine with the input (pre-norm) |
+# |---|---|---|---|---|
+# | 1, attention | 1.20 | 1.00 | 0.72 | 0.72 |
+# | 1, feed-forward | 1.02 | 1.00 | 0.50 | 0.59 |
+# | 2, attention | 0.82 | 1.00 | 0.39 | 0.55 |
+# | 2, feed-forward | 0.91 | 1.00 | 0.34 | 0.57 |
+# | 3, attention | 1.00 | 1.00 | 0.35 | 0.56 |
+# | 3, feed-forward | 0.90 | 1.00 | 0.29 | 0.55 |
+# | 4, attention | 0.95 | 1.00 | 0.04 | 0.51 |
+# | 4, feed-forward | 0.91 | 1.00 | -0.08 | 0.49 |
+#
+# </div>
+#
+# <details><summary>Answer</summary>
+#
+# With pre-norm the stream grows, and with post-norm its mean square stays at 1. Both lose their similarity to the input as the scale grows, post-norm sooner. That holds on average; single random seeds differ.
+#
+# </details>
 
-# %%
-SourceCode(EncoderLayer.forward)
+
+# %% tags=["remove-cell"]
+def random_sublayers(norm, scale, seed):
+    """The final mean square of a stream, and its cosine with the input."""
+    torch.manual_seed(seed)
+    first = x = F.layer_norm(torch.randn(64), (64,))
+    for _ in range(8):
+        matrix = torch.randn(64, 64) * scale / 8
+        if norm == "pre":
+            x = x + matrix @ F.layer_norm(x, (64,))
+        else:
+            x = F.layer_norm(x + matrix @ x, (64,))
+    return x.square().mean(), F.cosine_similarity(x, first, dim=0)
+
+
+means = {
+    (norm, scale): torch.tensor(
+        [random_sublayers(norm, scale, seed) for seed in range(60)]
+    ).mean(dim=0)
+    for norm in ("post", "pre")
+    for scale in (0.5, 1, 2)
+}
+for norm in ("post", "pre"):
+    falling = [means[norm, scale][1].item() for scale in (0.5, 1, 2)]
+    assert falling == sorted(falling, reverse=True)
+for scale in (0.5, 1, 2):
+    assert means["pre", scale][1] > means["post", scale][1] + 0.1
+    assert abs(means["post", scale][0] - 1) < 0.01 and means["pre", scale][0] > 2
 
 # %% [markdown]
-# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is the layer written out, with post-norm (PyTorch's class for this layer is `nn.TransformerEncoderLayer`):
+# ## The encoder layer
+#
+# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, and each of them gets a residual connection with a layer norm and dropout of its own:
+
+# %%
+SourceCode(EncoderLayer)
+
+# %% [markdown]
+# Read `forward` as two sentences: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. (The `lambda` is needed because `Residual` calls its sublayer with a single argument. `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training; `build_attention` makes a `MultiHeadAttention`.)
+#
+# Here is the layer written out, with post-norm. (`small_config`, in the first folded cell, sets $d_\text{model} = 32$, 4 heads and $d_\text{ff} = 128$, without dropout.) PyTorch's class for it is `nn.TransformerEncoderLayer`.
 
 # %%
 torch.manual_seed(0)
-# d_model 32, 4 heads, d_ff 128, no dropout
 layer = EncoderLayer(small_config(norm="post"))
 norm_1, norm_2 = (residual.norm for residual in layer.residuals)
 x = torch.randn(2, 6, 32)  # (batch, source, d_model)
@@ -578,6 +605,62 @@ attended, _ = of_torch.self_attn(query=x, key=x, value=x)
 y = of_torch.norm1(x + attended)
 fed_forward = of_torch.linear2(of_torch.linear1(y).relu())
 assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
+
+# %% [markdown]
+# ### Which part slows down the collapse?
+#
+# Back to the question of the first figure. We add one part at a time to the attention, and stack up to twelve layers:
+
+
+# %%
+class AttentionPlus(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = MultiHeadAttention(32, n_heads=4)
+        self.feed_forward = FeedForward(32, 128)
+
+    def forward(self, x, part):
+        y = self.attention(x)
+        if part == "residual":
+            return x + y
+        if part == "feed-forward":
+            return self.feed_forward(y)
+        return F.layer_norm(y, (32,))
+
+
+# %% tags=["hide-input"]
+stacks = {
+    "attention only": attention_only,
+    **{
+        f"+ {part}": stack(AttentionPlus, part)
+        for part in ("feed-forward", "layer norm", "residual")
+    },
+    "complete, post-norm": complete_layers,
+    "complete, pre-norm": stack(lambda: EncoderLayer(small_config("pre")), None),
+}
+depths = (1, 2, 4, 12)
+print(f"{'layers':20}", *(f"{depth:8}" for depth in depths))
+for name, vectors in stacks.items():
+    values = [variation(vectors[depth]) for depth in depths]
+    values = [value if value > 1e-25 else 0 for value in values]  # rounding errors
+    print(f"{name:20}", *(f"{value:8.2g}" for value in values))
+
+# %% tags=["remove-cell"]
+for part in ("attention only", "+ feed-forward", "+ layer norm"):
+    assert variation(stacks[part][2]) < 1e-3 and variation(stacks[part][4]) < 1e-20
+for part in ("+ residual", "complete, post-norm", "complete, pre-norm"):
+    assert variation(stacks[part][4]) > 0.3
+for seed in (0, 1, 2):
+    post, pre = (
+        stack(lambda norm=norm: EncoderLayer(small_config(norm)), None, seed=seed)
+        for norm in ("post", "pre")
+    )
+    assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
+
+# %% [markdown]
+# **The residual connection slows the collapse down enormously.** In this test, neither the feed-forward network nor layer norm does. Dong et al. prove that skip connections prevent the collapse of pure attention and that layer norm doesn't. (A feed-forward network can slow it down, if its weights make the differences larger.)
+#
+# But look at the last column. After twelve untrained layers, little of the differences is left with post-norm, and more with pre-norm. Keep that in mind for the end of this chapter.
 
 # %% [markdown]
 # ## The decoder layer
@@ -604,18 +687,12 @@ Picture(
 # Suppose the model is translating *A dog runs* and has generated *Ein Hund* (a dog) so far. Follow the position of *Hund*, whose job is to predict the next word:
 #
 # 1. **Self-attention** looks at the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. Now the vector can contain "I am a subject, and a verb is due".
-# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. It can ask the source "what does the dog do?", find *runs*, and add its representation to the stream.
+# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. It can ask the source "what does the dog do?", find *runs*, and add a projection of its value vector to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
-# After the last layer, the vector at *Hund* gives one logit for each token of the vocabulary, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
+# After the last layer, the vector at *Hund* gives one logit for each token, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. Real heads are rarely as tidy as this story: see [What attention heads do](14_attention_heads.ipynb).
 #
-# In code, it is one statement per sublayer. (`is_causal` applies the causal mask where no `target_mask` is given. Ignore `cache` and `KeyValue` for now: they save work when [decoding](12_decoding.ipynb), by keeping keys and values that were computed before.)
-
-# %%
-SourceCode(DecoderLayer.forward)
-
-# %% [markdown]
-# Written out:
+# In code, it is one statement per sublayer:
 
 # %%
 layer = DecoderLayer(small_config(norm="post"))
@@ -630,9 +707,15 @@ y = norm_3(y + layer.feed_forward(y))
 assert_close(y, layer(x, memory, causal, no_padding))
 
 # %% [markdown]
+# The package's version, folded below, can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
+
+# %% tags=["hide-cell"]
+SourceCode(DecoderLayer.forward)
+
+# %% [markdown]
 # ## The residual stream of a trained model
 #
-# Now we follow a real sentence through a real encoder: that of `multi30k`, which has four layers with pre-norm. A hook on every part records the vectors.
+# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. A hook on every part records the vectors.
 
 # %% tags=["hide-input"]
 translator = transformer.load("multi30k", device="cpu")
@@ -666,11 +749,11 @@ for hook in hooks:
 # %% [markdown]
 # **Move the slider through the stages** and watch three things:
 #
-# - After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$). After every stage called *added*, they differ widely.
+# - After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$). From the first feed-forward network on, they differ widely after every stage called *added*.
 # - The standard deviation of the stream **grows** from layer to layer.
 # - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
-# *A* and the full stop are exceptions to the last point: the first feed-forward network adds a very large vector to each of them. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb).
+# *A* and the full stop are exceptions to the last point: to them, the feed-forward networks add very large vectors, from the first layer on. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -698,6 +781,8 @@ Captioned(
 deviations = torch.stack(vectors).std(dim=-1)  # (stages, words)
 sums = [i for i, name in enumerate(names) if name.endswith("added")]
 assert deviations[sums[-1]].mean() > 2 * deviations[0].mean()
+spread = deviations[sums].max(dim=-1).values / deviations[sums].min(dim=-1).values
+assert spread[0] < 2 < 3 < spread[1:].min()
 assert torch.cosine_similarity(vectors[sums[-1]], vectors[0], dim=-1).mean() > 0.1
 lengths = vectors[names.index("layer 1, feed-forward output")].norm(dim=-1)
 largest = lengths.topk(3).indices[:2]
@@ -713,42 +798,16 @@ stream = vectors[names.index("layer 4, feed-forward added")]
 assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 
 # %% [markdown]
-# **Compare the two placements.** Here the sublayers are untrained. Increase the scale of their weights: with which placement does the stream grow, and with which does it lose its similarity to the input?
-#
-# <div class="widget" data-widget="norm">
-#
-# *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
-#
-# | sublayer | mean square of its output | of the stream | cosine with the input | cosine with the input (pre-norm) |
-# |---|---|---|---|---|
-# | 1, attention | 1.20 | 1.00 | 0.72 | 0.72 |
-# | 1, feed-forward | 1.02 | 1.00 | 0.50 | 0.59 |
-# | 2, attention | 0.82 | 1.00 | 0.39 | 0.55 |
-# | 2, feed-forward | 0.91 | 1.00 | 0.34 | 0.57 |
-# | 3, attention | 1.00 | 1.00 | 0.35 | 0.56 |
-# | 3, feed-forward | 0.90 | 1.00 | 0.29 | 0.55 |
-# | 4, attention | 0.95 | 1.00 | 0.04 | 0.51 |
-# | 4, feed-forward | 0.91 | 1.00 | -0.08 | 0.49 |
-#
-# </div>
-#
-# <details><summary>Answer</summary>
-#
-# With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity falls to about 0 within four layers.
-#
-# </details>
-
-# %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing costs a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, because the letters from the beginning of the alphabet come first. Below that, it must be reading the letters. The model has six encoder layers:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing gives a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, the average entropy of the first, second, … of six sorted letters. Below that, it must be reading the letters. The model has six encoder layers:
 
 
 # %%
 class Sorter(nn.Module):
     def __init__(self, norm):
         super().__init__()
-        self.embedding = nn.Embedding(12, 32)
+        self.embedding = nn.Embedding(12, 32)  # variance 1: needs no factor
         layers = [EncoderLayer(small_config(norm)) for _ in range(6)]
         self.layers = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(32) if norm == "pre" else nn.Identity()
@@ -758,7 +817,7 @@ class Sorter(nn.Module):
     def forward(self, letters):
         x = self.embedding(letters) + sinusoidal_encoding(6, 32)
         for layer in self.layers:
-            x = layer(x, None)
+            x = layer(x, None)  # no mask: there is no padding
         self.variation = variation(x.detach())
         return self.output(self.norm(x))  # (batch, 6, 12)
 
@@ -785,8 +844,8 @@ assert abs(position_only - 1.90) < 0.005
 
 
 # %%
-def train(norm, warmup, learning_rate, steps=160):
-    torch.manual_seed(0)
+def train(norm, warmup, learning_rate, steps=160, seed=0):
+    torch.manual_seed(seed)
     model, losses, variations = Sorter(norm), [], []
     parameters, betas = model.parameters(), (0.9, 0.98)
     optimizer = torch.optim.Adam(parameters, betas=betas, fused=True)
@@ -853,13 +912,31 @@ assert abs(failed - math.log(12)) < 0.1, "has learned nothing"
 assert max(final.values()) < position_only, "all others read the letters"
 assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
+for seed in (1, 2):
+    ends = [
+        sum(train(n, 1, 0.01, seed=seed)[1][-30:]) / 30 for n in ("post", "pre")
+    ]
+    assert abs(ends[0] - math.log(12)) < 0.1 and ends[1] < 1
+file = Path("../book/results/norm-warmup.json")
+if file.exists():  # not in Colab
+    bleu = {}
+    for row in json.loads(file.read_text("utf-8"))["rows"]:
+        score = row["test_sets"][-1]["scores"][0]["value"]
+        bleu.setdefault(row["label"], []).append(score)
+    reached = {label: round(fmean(scores), 1) for label, scores in bleu.items()}
+    cold = "without, same rate later"
+    assert reached[f"post, {cold}"] == 0 and reached[f"pre, {cold}"] == 0.2
+    assert reached["post, with warm-up"] == 88.9
+    assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) But at the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
+# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns without one. Two more random seeds give the same result. (Here a warm-up also costs something: 60 of the 160 steps run below the full learning rate, so some runs that didn't need it end higher.)
+#
+# This is a result about *these* learning rates. When we trained translators without warm-up at a far higher initial rate, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against 88.9 and 89.4 with warm-up ([Results](../book/results.md)). Pre-norm withstands more, not everything.
 #
 # ### What went wrong in the failed run?
 #
-# The next plot shows, for the learning rate 0.01, `variation` of the last layer's output in the first 80 of the 160 steps: how different are the vectors of the six positions?
+# How different are the six positions' vectors after the last layer? The plot shows their `variation` over the first 80 steps, at learning rate 0.01.
 
 # %% tags=["hide-input"]
 shown = {
@@ -919,9 +996,9 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth of its initial value. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is uniform guessing.
+# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth of its initial value. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# Why does it happen? The optimizer, Adam, divides each gradient by its own recent size. So its first step moves nearly every weight by the full learning rate, however small the gradient ([Training](11_training.ipynb) explains it). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))
@@ -941,12 +1018,29 @@ assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
 
 # %% [markdown]
-# The numbers suggest a mechanism. The sublayers now add larger vectors, and these are more alike at all positions: every position gets more and more of one *common vector*. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
-#
-# With pre-norm, the common part of the stream grows, too. But nothing scales the differences down, so they stay in the stream. The gradient has its direct path to every layer, and the model recovers.
+# The numbers suggest a mechanism. Each sublayer now adds a larger vector, and nearly the same one at every position: a *common vector*. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left. The gradient passes the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+
+# %%
+for norm in ("post", "pre"):
+    sorter, _, _ = train(norm, 1, 0.01, steps=10)
+    first, last = (
+        sorter.layers[n].feed_forward.inner.weight.grad.norm() for n in (0, -1)
+    )
+    print(f"{norm:4}:  layer 1 {first:.1g}  layer 6 {last:.1g}")
+
+# %% tags=["remove-cell"]
+assert last / 3 < first < 3 * last  # pre-norm
+sorter, _, _ = train("post", 1, 0.01, steps=10)
+first, last = (
+    sorter.layers[n].feed_forward.inner.weight.grad.norm() for n in (0, -1)
+)
+assert first < last / 300
+
+# %% [markdown]
+# With post-norm, hardly any gradient reaches the first layer. With pre-norm, the common part of the stream grows, too. But nothing scales the differences down, the gradient has its direct path to every layer, and the model recovers.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. With pre-norm they are well behaved. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
-# Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
+# Most models today use pre-norm, which is less sensitive to the learning rate. The package has both: `norm="post"` and `norm="pre"`.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -963,8 +1057,6 @@ for axes in ((8,), (5, 8)):  # features only; length and features
     print(axes, "changed positions:", moved.nonzero().flatten().tolist())
 
 # %% [markdown]
-# **The wrong variance.** `x.var()` and `x.std()` divide by $d - 1$ by default, but layer norm divides by $d$. At $d = 512$ the outputs differ by only a tenth of a percent. No training fails because of it, but you can't reproduce another implementation's outputs. Write `x.var(correction=0)`.
-#
 # **Forgetting pre-norm's final norm.** We replace the two final norms of the translator by the identity, one at a time:
 
 # %%
@@ -979,14 +1071,11 @@ for name in ("decoder_norm", "encoder_norm"):
 print("with both:", *translator.greedy_search(caption))
 
 # %% [markdown]
-# Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
+# Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's norm, cross-attention computes its keys and values from vectors of a scale it never saw in training, and the translation breaks down.
 #
 # **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
 
 # %% tags=["remove-cell"]
-x = torch.randn(1000, 512)
-error = 1 - x.var(dim=-1, correction=0).sqrt() / x.std(dim=-1)
-assert 0.0009 < error.mean() < 0.0011
 assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 
 # %% [markdown]
@@ -994,7 +1083,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You exchange two words of a sentence (no positions, no mask). What happens to the output of the feed-forward network?**
+# **1. You exchange the vectors of two positions in the input of a feed-forward network. What happens to its output?**
 #
 # <details><summary>A. It stays the same</summary>
 #
@@ -1067,23 +1156,21 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # <details><summary>Answer</summary>
 #
-# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and likewise of the gradient. Addition keeps the path open whatever is learned, and needs no parameters. Highway networks, which learn such gates, came first. Residual networks
+# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and likewise of the gradient. Addition keeps the path open whatever is learned, and needs no parameters. (Post-norm gives up part of this advantage, because it rescales the sum at each sublayer.) Highway networks, which learn such gates, came first. Residual networks
 # replaced them because they are simpler.
 #
 # </details>
 #
-# **5. By hand: what is the layer norm of (1, 1, 1, 5), with $\gamma = 1$, $\beta = 0$ and without $\varepsilon$?**
+# **5. Where do the queries, keys and values of cross-attention come from? What is left of the decoder layer if you remove its cross-attention?**
 #
 # <details><summary>Answer</summary>
 #
-# The mean is 2, the deviations are $(-1, -1, -1, 3)$, the variance is $12/4 = 3$ and its root 1.73. So it is $(-0.58, -0.58, -0.58, 1.73)$. Its squares sum to 4, the number of dimensions, as they must.
+# The queries come from the decoder's residual stream, the keys and values from the memory, the output of the encoder. Without cross-attention, two sublayers are left: an encoder layer with a causal mask. It can no longer see the source sentence. Decoder-only models such as GPT consist of such layers.
 #
 # </details>
 
 # %% tags=["remove-cell"]
-x = layer_norm(torch.tensor([1.0, 1, 1, 5]))
-assert_close(x, torch.tensor([-0.58, -0.58, -0.58, 1.73]), atol=0.01, rtol=0)
-assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
+assert 0.9**24 < 0.1
 
 # %% [markdown]
 # ## Exercises
@@ -1105,7 +1192,7 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot `variations`.
-# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe `pocket`, a small translator, uses pre-norm unless you say otherwise: which placement of the norm withstands such a start?
+# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe `pocket`, a small translator, uses pre-norm unless you say otherwise: does either placement of the norm withstand such a start?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post

@@ -441,13 +441,17 @@ SourceCode(serpentine_order)
 
 
 # %%
+def n_positions(lengths, batches):
+    return sum(len(batch) * lengths[batch].max() for batch in batches)
+
+
 def padding(lengths, batches):
-    positions = sum(len(batch) * lengths[batch].max() for batch in batches)
-    return 1 - lengths.sum() / positions
+    return 1 - lengths.sum() / n_positions(lengths, batches)
 
 
 # %%
 source_lengths = sources.lengths() + 1  # with eos
+n_tokens = source_lengths.sum() + target_lengths.sum()
 orders = {
     "as they come": range(6000),
     "by target length": np.argsort(target_lengths, kind="stable"),
@@ -455,18 +459,16 @@ orders = {
     "serpentine": serpentine_order(source_lengths, target_lengths),
 }
 batchings = {name: cut(order, 600) for name, order in orders.items()}
+
+# %%
 for name, batches in batchings.items():
     on_source = padding(source_lengths, batches)
     on_target = padding(target_lengths, batches)
-    positions = sum(
-        len(batch) * (source_lengths[batch].max() + target_lengths[batch].max())
-        for batch in batches
+    total = n_positions(source_lengths, batches) + n_positions(
+        target_lengths, batches
     )
-    in_all = 1 - (source_lengths.sum() + target_lengths.sum()) / positions
-    print(
-        f"{name:17} source {on_source:3.0%}, target {on_target:3.0%}, "
-        f"both {in_all:5.1%}"
-    )
+    print(f"{name:17} source {on_source:3.0%}, target {on_target:3.0%}", end=", ")
+    print(f"both {1 - n_tokens / total:5.1%}")
 
 # %% tags=["remove-cell"]
 share = {
@@ -538,12 +540,11 @@ assert len(packages & ours) > 0.8 * len(packages)
 in_larger_batches = []
 for name in ("then by source", "serpentine"):
     batches = cut(orders[name], 2000)
-    n_positions = sum(
-        len(batch) * (source_lengths[batch].max() + target_lengths[batch].max())
-        for batch in batches
+    total = sum(
+        n_positions(lengths, batches)
+        for lengths in (source_lengths, target_lengths)
     )
-    n_real = source_lengths.sum() + target_lengths.sum()
-    in_larger_batches.append(round(100 * (1 - n_real / n_positions), 1))
+    in_larger_batches.append(round(100 * (1 - n_tokens / total), 1))
 assert in_larger_batches == [9.4, 7.4], in_larger_batches
 
 # %% [markdown]

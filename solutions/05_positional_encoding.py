@@ -149,7 +149,7 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 #
 # ★★★ · 20 minutes · §3.5
 #
-# The authors chose sinusoids because moving by a fixed distance is the same linear map everywhere. Show it: you are given the
+# The authors chose sinusoids because moving by a fixed offset is the same linear map everywhere. Show it: you are given the
 # encodings of some positions, but not which positions they are. Compute the encodings of the positions $k$ later. You may use
 # `given.frequencies`. For an angle $a$ and a step $b$:
 #
@@ -195,7 +195,7 @@ check("shift", shift)
 # ★★☆ · 15 minutes
 #
 # Rotary positions add nothing. They rotate each pair of dimensions of a query or key by the angle of its position, so that the
-# dot product of the two depends on their distance. Rotating $(x, y)$ by $a$ gives
+# dot product of the two depends on their offset. Rotating $(x, y)$ by $a$ gives
 # $(x \cos a - y \sin a,\ x \sin a + y \cos a)$. The frequencies are those of blank 1, with $d_\text{head}$ in place of
 # $d_\text{model}$: `given.frequencies(d_head)`.
 #

@@ -48,7 +48,7 @@ function render({ el }) {
     const [k, d, b] = [distance.value(), width.value(), 10 ** base.value()];
     if (position.value() + k < 0) position.set(-k); // there are no negative positions
     const p = position.value();
-    const [from, to] = [Math.max(0, -k), Math.max(0, k)]; // the first two positions at this distance
+    const [from, to] = [Math.max(0, -k), Math.max(0, k)]; // the first two positions with this offset
     const [first, second, firstAt0, secondAt0] = [p, p + k, from, to].map((index) => sinusoidalEncoding(index, d, b));
     const rotation = rotations(first, second), rotationAt0 = rotations(firstAt0, secondAt0);
     const product = first.reduce((sum, value, i) => sum + value * second[i], 0);
@@ -61,7 +61,7 @@ function render({ el }) {
       `position. The same holds for the dot product of the two vectors, ${format(product)}.`;
     const columns = ["pair", "rotation", `from ${from} to ${to}`, "wavelength", `p = ${p}`, `p = ${p + k}`];
     numbers.replaceChildren(
-      table("The rotation of each pair between the two positions, and between the first two at the same distance; its sine and cosine at both positions", columns,
+      table(`How far the hand of each pair turns from position ${p} to ${p + k}, and from ${from} to ${to}: by the same angle. The last two columns have its sine and cosine`, columns,
         rotation.map((angle, i) => [`${i}`, degrees(angle), degrees(rotationAt0[i]), wavelength(i), formatVector(pair(first, i)), formatVector(pair(second, i))])),
     );
   }

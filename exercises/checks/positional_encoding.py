@@ -363,7 +363,7 @@ def rotate(x: Tensor) -> Tensor:
 
 @rotate.mistake(
     "rotated the other way",
-    "You rotate by the negative angle, so all relative distances have the wrong sign. Check which of the two formulas "
+    "You rotate by the negative angle, so all offsets have the wrong sign. Check which of the two formulas "
     "has the minus.",
 )
 def _(x: Tensor) -> Tensor:

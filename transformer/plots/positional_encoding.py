@@ -194,7 +194,7 @@ def encoding_heat_map(encoding: Tensor, description: str) -> Any:
 def rotary_dot_product(query: Sequence[float], key: Sequence[float], frequency: float, description: str) -> Any:
     """Return an Altair chart of rotary positions in one pair of dimensions, with sliders for both positions.
 
-    It shows that the dot product depends only on the distance between the positions of query and key.
+    It shows that the dot product depends on the positions of query and key only through their offset.
 
     Args:
         query: two numbers.
@@ -240,7 +240,9 @@ def rotary_dot_product(query: Sequence[float], key: Sequence[float], frequency: 
     product = f"{dot} * cos{angle} + {cross} * sin{angle}"
     text = (
         alt.Chart(pd.DataFrame({"one": [1]}))
-        .transform_calculate(sentence=f"'distance ' + (query - key) + ', dot product ' + format({product}, '.2f')")
+        .transform_calculate(
+            sentence=f"'offset n − m: ' + format(key - query, 'd') + ', dot product ' + format({product}, '.2f')"
+        )
         .mark_text(align="left", fontSize=13)
         .encode(x=alt.value(0), text="sentence:N")
         .properties(width=230, height=20)

@@ -43,6 +43,9 @@ def residual_stream(
     labels = alt.Axis(labelExpr=f"{list(words)}[datum.value]", title=None, ticks=False, domain=False)
     rows = alt.Y("position:O", axis=labels)
 
+    largest = float(deviation.max()) * 1.05
+    ticks = [tick for tick in (0, 1, 2, 5, 10, 20, 50) if tick <= largest]
+
     def panel(
         column: str, title: str, domain: tuple[float, float], colour: str, scale: Literal["linear", "sqrt"] = "linear"
     ) -> Any:
@@ -50,13 +53,12 @@ def residual_stream(
             f"{column}:Q",
             scale=alt.Scale(domain=domain, type=scale),
             title="square-root scale" if scale == "sqrt" else None,
-            axis=alt.Axis(tickCount=5),
+            axis=alt.Axis(values=ticks) if scale == "sqrt" else alt.Axis(tickCount=5),
         )
         tooltip = [alt.Tooltip("word:N"), alt.Tooltip(f"{column}:Q", format=".2f")]
         bars = current.mark_bar(color=colour, height={"band": 0.6}).encode(x, rows, tooltip=tooltip)
         return bars.properties(width=WIDTH, height=17 * len(words), title=title)
 
-    largest = float(deviation.max()) * 1.05
     deviations = panel("deviation", "Standard deviation", (0, largest), style.KEY, "sqrt")
     cosines = panel("cosine", "Cosine with the embedding", (-0.5, 1), style.OUTPUT)
     name = alt.expr(f"stage + ': ' + {list(stages)}[stage]")
