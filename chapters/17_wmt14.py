@@ -873,7 +873,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **25.8 to 25.9** in sacreBLEU.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
 # If your sacreBLEU score is more than a point lower, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
@@ -1092,7 +1092,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 #
 # <details><summary>A. That you are 1.6 points below the paper</summary>
 #
-# No. The two scores were computed in different ways, and that alone explains 1.4 to 1.5 points.
+# No. The two scores were computed in different ways, and that alone explains more than a point.
 #
 # </details>
 # <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>

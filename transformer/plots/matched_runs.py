@@ -4,16 +4,19 @@ import re
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.textpath import TextPath
 
 from transformer.plots import style
 from transformer.plots.ngram_matches import classify_ngrams
 
-WIDTH, LEFT = 4.2, 0.4
-"""Of the figure and of its left column, in inches."""
+WIDTH, LEFT, ROW = 4.2, 0.4, 0.62
+"""The widths of the figure and of its left column, and the height of a row, in inches."""
 FONT_SIZE = 10
-HEIGHT = 0.065
-"""The height of a bar, in inches, for each word of the matching n-gram."""
+BLOCK, GAP = (0.15, 0.06), 0.02
+"""Width and height of a block, and the space between two, in inches."""
+LONGEST = 4
+"""The longest n-grams that BLEU counts."""
 
 
 def longest_matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[int]:
@@ -27,29 +30,29 @@ def longest_matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list
 
 
 def matched_runs(hypotheses: Mapping[str, str], reference: str) -> Figure:
-    """Draw a green bar on top of each word, as high as the longest matching n-gram that the word belongs to.
+    """Draw four blocks on top of each word. As many are filled as the longest matching n-gram around it has words.
 
     Args:
         hypotheses: label → translation.
         reference: the reference translation, drawn above the others.
     """
     with style.in_style():
-        figure, axes = style.new_figure(WIDTH, 0.45 + 0.55 * len(hypotheses))
+        figure, axes = style.new_figure(WIDTH, 0.45 + ROW * len(hypotheses))
         axes.set_position((0, 0, 1, 1))
         axes.set_xlim(0, WIDTH)
-        axes.set_ylim(-0.1 - 0.55 * len(hypotheses), 0.35)
+        axes.set_ylim(-0.1 - ROW * len(hypotheses), 0.35)
         axes.axis("off")
         axes.text(LEFT - 0.1, 0, "ref.", ha="right", style="italic", fontsize=FONT_SIZE)
         axes.text(LEFT, 0, reference, fontsize=FONT_SIZE)
         for row, (label, hypothesis) in enumerate(hypotheses.items(), 1):
-            x, y = LEFT, -0.55 * row
+            x, y = LEFT, -ROW * row
             axes.text(LEFT - 0.1, y, label, ha="right", weight="bold", fontsize=FONT_SIZE)
-            for text, words, length in _pieces(hypothesis, reference):
+            for text, word, length in _pieces(hypothesis, reference):
                 axes.text(x, y, text, fontsize=FONT_SIZE)
-                if length:
-                    axes.bar(
-                        x, HEIGHT * length, _width(words), y + 0.16, align="edge", color=style.ALLOWED, linewidth=0
-                    )
+                for i in range(LONGEST):
+                    face, edge = (style.ALLOWED, style.ALLOWED) if i < length else ("none", style.PLAIN)
+                    corner = x + (_width(word) - BLOCK[0]) / 2, y + 0.16 + i * (BLOCK[1] + GAP)
+                    axes.add_patch(Rectangle(corner, *BLOCK, facecolor=face, edgecolor=edge, linewidth=0.6))
                 x += _width(text) + _width("n")
     return figure
 

@@ -1,8 +1,6 @@
 """The figure of matching runs shows the matches that BLEU counts."""
 
-from matplotlib.patches import Rectangle
-
-from transformer.plots.matched_runs import HEIGHT, longest_matches, matched_runs
+from transformer.plots.matched_runs import LONGEST, longest_matches, matched_runs
 
 REFERENCE = "the dog left the milk because it was sour".split()
 
@@ -21,10 +19,11 @@ def test_words_that_occur_too_often_do_not_match() -> None:
     assert longest_matches("sour sour".split(), REFERENCE) == [1, 0]
 
 
-def test_bars_are_as_high_as_the_matches_are_long() -> None:
+def test_as_many_blocks_are_filled_as_the_match_is_long() -> None:
     figure = matched_runs({"A": "The sour, sour milk left.", "B": "It was cold."}, "It was the milk, left.")
     (axes,) = figure.axes
-    heights = [round(bar.get_height() / HEIGHT) for bar in axes.patches if isinstance(bar, Rectangle)]
-    assert heights == [1, 2, 2, 2], "milk; left and its period, drawn as one; It was"
+    filled = [bool(block.get_fill() and block.get_facecolor()[3]) for block in axes.patches]
+    heights = [sum(filled[i : i + LONGEST]) for i in range(0, len(filled), LONGEST)]
+    assert heights == [0, 0, 0, 1, 2, 2, 2, 0], "milk; left and its period, drawn as one; It was"
     texts = [text.get_text() for text in axes.texts]
     assert texts[:3] == ["ref.", "It was the milk, left.", "A"] and "sour," in texts
