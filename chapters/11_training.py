@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training
 #
-# The figure shows the training loss of six runs of one small translation model, over their first 60 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
+# The figure shows the training loss of six runs of one small translation model, over their first 120 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -60,6 +60,7 @@ from pathlib import Path
 from textwrap import fill
 
 import torch
+import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import nn
 from torch.testing import assert_close
@@ -67,15 +68,17 @@ from torch.testing import assert_close
 from transformer.data.batching import Batches, Sequences, collate, token_batches
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import prepare
+from transformer.data.tokenizer import PAD
 from transformer.device import choose_device
 from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.style import Captioned, Picture
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
-from transformer.schedule import learning_rate
+from transformer.schedule import learning_rate as package_learning_rate
 from transformer.training.distributed import DistributedContext
-from transformer.training.trainer import Trainer, batch_loss, validate
+from transformer.training.trainer import Trainer, validate
+from transformer.training.trainer import batch_loss as package_batch_loss
 from transformer.translator import Translator
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -95,12 +98,13 @@ def new_model(**settings):
 
 
 def schedule(step):
-    return learning_rate(step, small.d_model, warmup_steps=50)
+    rate = package_learning_rate(step, small.d_model, warmup_steps=40)
+    return 0.2 * rate  # the best factor depends on the model
 
 
 def healthy_step(model, adam, batch, step, rate=schedule, zero_grad=True):
     adam.param_groups[0]["lr"] = rate(step)
-    loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
+    loss = package_batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
     if zero_grad:
         adam.zero_grad()
     loss.backward()
@@ -111,72 +115,122 @@ def healthy_step(model, adam, batch, step, rate=schedule, zero_grad=True):
 
 batches = [
     collate(sources, targets, indices)
-    for indices in token_batches(sources, targets, 500, seed=0)[:60]
+    for indices in token_batches(sources, targets, 250, seed=0)[:250]
 ]
 
 
-def short_run(change=lambda batch: batch, **fault):
+def short_run(change=lambda batch: batch, n_steps=120, **fault):
     model, adam = new_model()
     steps = [
         healthy_step(model, adam, change(batch), step, **fault)
-        for step, batch in enumerate(batches, 1)
+        for step, batch in enumerate(batches[:n_steps], 1)
     ]
     losses, norms = zip(*steps, strict=True)
     return losses, norms, model, adam
 
 
-losses, gradient_norms, short_model, short_adam = short_run()
+def no_shift(batch):
+    return replace(batch, decoder_input=batch.labels)
+
+
+def wrong_sources(batch):
+    return replace(batch, source=batch.source.roll(1, dims=0))
+
+
+def no_warmup(step):
+    return 0.2 * package_learning_rate(step, small.d_model, warmup_steps=1)
+
+
+losses, gradient_norms, model_c, adam_c = short_run()
+losses_e, _, model_e, adam_e = short_run(wrong_sources)
 runs = {
-    "A": short_run(rate=lambda step: schedule(max(step, 50)))[0],
-    "B": short_run(lambda batch: replace(batch, decoder_input=batch.labels))[0],
+    "A": short_run(rate=no_warmup)[0],
+    "B": short_run(no_shift)[0],
     "C": losses,
     "D": short_run(zero_grad=False)[0],
-    "E": short_run(lambda batch: replace(batch, source=batch.source.roll(1, 0)))[0],
+    "E": losses_e,
     "F": short_run(rate=lambda step: schedule(step) / 1000)[0],
 }
-with style.in_style():
-    figure = Figure(figsize=(5, 3), layout="constrained")
-    for axes, (name, run) in zip(
-        figure.subplots(2, 3, sharex=True, sharey=True).flat,
-        runs.items(),
-        strict=True,
-    ):
-        axes.plot(range(1, 61), run, color=style.QUERY)
-        axes.set_title(name, loc="left", weight="bold")
-        axes.set(ylim=(0, 9.3), xticks=[1, 30, 60], yticks=[0, 3, 6, 9])
-        axes.grid(True)
-    figure.supxlabel("training step", fontsize=11)
-    figure.supylabel("loss per token", fontsize=11)
-six_curves = figure
+
+
+def smooth(run):
+    """Mean of each loss and the four before it."""
+    parts = [run[max(0, step - 4) : step + 1] for step in range(len(run))]
+    return [sum(part) / len(part) for part in parts]
+
+
+def draw_runs(healthy=None, frequencies=None):
+    with style.in_style():
+        figure = Figure(figsize=(4.6, 5), layout="constrained")
+        panels = figure.subplots(3, 2, sharex=True).flat
+        for axes, (name, run) in zip(panels, runs.items(), strict=True):
+            if healthy is not None:
+                axes.plot(
+                    range(1, 121), smooth(healthy), color=style.PLAIN, linewidth=1.5
+                )
+            if frequencies and name == "A":
+                axes.axhline(frequencies, color=style.WRONG, linestyle="--")
+            axes.plot(range(1, 121), smooth(run), color=style.QUERY, linewidth=1.5)
+            axes.set_title(name, loc="left", weight="bold")
+            bottom, ticks = (
+                (0, [0, 3, 6, 9]) if name in "BF" else (4.7, [5, 6, 7, 8, 9])
+            )
+            axes.set(ylim=(bottom, 9.3), yticks=ticks, xticks=[1, 40, 80, 120])
+            axes.grid(True)
+        figure.supxlabel("training step", fontsize=11)
+        figure.supylabel("loss per token", fontsize=11)
+    return figure
+
+
 Picture(
-    six_curves,
+    draw_runs(),
     alt=(
-        "Six training losses over 60 steps. B starts at 5.8, all others near 8.7. A "
-        "falls to a plateau near 6. B falls fastest, almost to 0. C falls to about "
-        "5.4. D falls to about 6 and is restless. E falls to about 5.5 and looks like "
-        "C. F stays almost where it began."
+        "Six training losses over 120 steps. B starts at 5.8, all others near 8.7. A "
+        "falls fastest at first, but then stays on a plateau near 6. B falls almost to "
+        "0. C falls to about 5.1. D follows C at first, but ends near 5.4. E falls to "
+        "about 5.2 and looks like C. F stays almost where it began."
     ),
     caption=(
         "Training losses of six runs of the same model. Most bugs show in the curve, "
-        "but one buggy run looks healthy."
+        "but one buggy run looks healthy. (Means over five steps; the axes of B and F "
+        "begin at 0.)"
     ),
 )
 
 # %% tags=["remove-cell"]
 ends = {name: sum(run[-20:]) / 20 for name, run in runs.items()}
-assert ends["B"] < 0.5 < ends["C"] < ends["A"] - 0.2
+assert ends["B"] < 0.2 and ends["F"] > 8.4 and runs["B"][0] < runs["C"][0] - 2.5
 assert abs(ends["E"] - ends["C"]) < 0.2
-assert ends["F"] > 8 and ends["D"] > ends["C"] + 0.3
-assert 5 < ends["C"] < 5.8 < ends["A"] < 6.3
+assert ends["D"] > ends["C"] + 0.2 and ends["A"] > ends["C"] + 0.6
+assert 4.9 < ends["C"] < 5.3 and 5.25 < ends["D"] < 5.6 and 5.7 < ends["A"] < 6.1
+early = slice(10, 20)
+assert sum(runs["A"][early]) < sum(runs["C"][early]) - 5
+d_minus_c = torch.tensor(runs["D"]) - torch.tensor(runs["C"])
+assert d_minus_c[:30].abs().mean() < 0.1 < 0.2 < d_minus_c[60:].mean()
 
 # %% [markdown]
 # By the end you will be able to write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 #
 # ## The first loss
 #
-# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Some combinations, such as a certain verb with a certain object, never occur in its training sentences, and each test sentence contains one of them. So a model that has only memorised its training data fails.
+# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each test sentence contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences. So a model that has only memorised its training data fails.
 #
-# In each batch, the decoder reads the correct translation (teacher forcing) and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum, and we divide by the number of tokens. (We leave out [label smoothing](10_label_smoothing.ipynb) for now.)
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. In this chapter, `new_model()` returns this model, always with the same initial weights, and its optimiser. A batch has up to 250 source and 250 target tokens, and `batches` is a list of such batches.
+#
+# In each batch, the decoder reads the correct translation (teacher forcing) and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all tokens that aren't padding, and we divide it by their number. (We leave out [label smoothing](10_label_smoothing.ipynb) for now.)
+
+
+# %%
+def batch_loss(model, batch, smoothing):
+    logits = model(batch.source, batch.decoder_input)
+    return F.cross_entropy(
+        logits.flatten(0, 1),  # a row for each target position
+        batch.labels.flatten(),
+        ignore_index=PAD,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+
 
 # %%
 model, adam = new_model()
@@ -187,19 +241,26 @@ print(f"guessing, ln {small.vocab_size:<14} {math.log(small.vocab_size):.2f}")
 
 # %% tags=["remove-cell"]
 assert 0.1 < loss - math.log(small.vocab_size) < 0.8
+for smoothing in (0.0, 0.1):
+    expected = package_batch_loss(model, batch, smoothing)
+    assert_close(
+        batch_loss(model, batch, smoothing), expected, atol=0.01, rtol=1e-5
+    )
+assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
+assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal; [The full model](07_full_model.ipynb) computes roughly by how much. A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
+# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal ([The full model](07_full_model.ipynb)). A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
 #
 # ## Adam
 #
-# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**, and that gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, but the gradients of some are many times larger than those of others.
+# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**. Such a gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, but some have much larger gradients than others.
 #
 # **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two more numbers, exponential moving averages: one of the gradient, $m$, the **momentum**, and one of its square, $v$:
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} \end{aligned} $$
 #
-# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it gives every weight a step of about the same size, whether its gradients are large or small. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which prevents a division by zero.
+# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it makes the size of the steps nearly independent of the size of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which prevents a division by zero.
 #
 # The hats denote **bias correction**. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -207,13 +268,13 @@ assert 0.1 < loss - math.log(small.vocab_size) < 0.8
 # - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
 # - so the step is $0.1 \cdot 2 / \sqrt 4 = 0.1$, exactly the learning rate.
 #
-# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** Remember this; it is the reason for the next section. In code, for a list of weights:
+# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** This is why the next section's warm-up is needed. In code, for a list of weights:
 
 
 # %%
-def adam_step(weights, averages, step, lr):
+def adam_step(weights, moments, step, lr):
     beta1, beta2, eps = 0.9, 0.98, 1e-9
-    for weight, (m, v) in zip(weights, averages, strict=True):
+    for weight, (m, v) in zip(weights, moments, strict=True):
         m.mul_(beta1).add_(weight.grad, alpha=1 - beta1)
         v.mul_(beta2).add_(weight.grad**2, alpha=1 - beta2)
         m_hat = m / (1 - beta1**step)
@@ -222,27 +283,29 @@ def adam_step(weights, averages, step, lr):
 
 
 # %% [markdown]
-# Five steps with it, and five with PyTorch's Adam, lead to the same weights:
+# Five steps with it lead to the same weights as five with PyTorch's Adam:
 
 # %%
 torch.manual_seed(0)
-ours, reference = nn.Linear(8, 4), nn.Linear(8, 4)
-reference.load_state_dict(ours.state_dict())
-adam = torch.optim.Adam(reference.parameters(), 0.01, betas=(0.9, 0.98), eps=1e-9)
-averages = [(torch.zeros_like(w), torch.zeros_like(w)) for w in ours.parameters()]
+ours, theirs = nn.Linear(8, 4), nn.Linear(8, 4)
+theirs.load_state_dict(ours.state_dict())
+pytorch_adam = torch.optim.Adam(
+    theirs.parameters(), 0.01, betas=(0.9, 0.98), eps=1e-9
+)
+moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in ours.parameters()]
 for step in range(1, 6):
     x = torch.randn(16, 8)
-    for layer in (ours, reference):
+    for layer in (ours, theirs):
         layer.zero_grad()
         layer(x).square().mean().backward()
-    adam_step(list(ours.parameters()), averages, step, lr=0.01)
-    adam.step()
-assert_close(ours.weight, reference.weight)
+    adam_step(list(ours.parameters()), moments, step, lr=0.01)
+    pytorch_adam.step()
+assert_close(ours.weight, theirs.weight)
 
 # %% [markdown]
 # Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step (**weight decay**, a form of regularisation).
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower contain the keys' bias, which hardly moves yet; the section on the training step explains why its gradient is zero.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are biases that combine those of queries, keys and values. The keys' third hardly moves, because its true gradient is zero: a number added to all scores of a query doesn't change the softmax.)
 
 
 # %% tags=["hide-input"]
@@ -258,63 +321,87 @@ def gradient_and_step_sizes(model, adam, step):
     return torch.tensor(sizes).T
 
 
-model, adam = new_model()
-healthy_step(model, adam, batches[0], step=1)
-first = gradient_and_step_sizes(model, adam, step=1)
-later = gradient_and_step_sizes(short_model, short_adam, step=60)
+first_model, first_adam = new_model()
+healthy_step(first_model, first_adam, batches[0], step=1)
+first = gradient_and_step_sizes(first_model, first_adam, step=1)
+later = gradient_and_step_sizes(model_c, adam_c, step=120)
 with style.in_style():
     figure, axes = style.new_figure(4.6, 3.2)
     axes.loglog(*first, "o", color=style.QUERY, markersize=5, label="Adam, step 1")
-    axes.loglog(*later, "^", color=style.KEY, markersize=5, label="Adam, step 60")
-    line = torch.tensor([first[0].min(), first[0].max()])
+    axes.loglog(*later, "^", color=style.KEY, markersize=5, label="Adam, step 120")
+    line = torch.tensor([later[0].min(), later[0].max()])
     label = "gradient descent"
     axes.loglog(line, line / line[1], "--", color=style.PLAIN, label=label)
-    axes.set_xlabel("gradient (root mean square)")
-    axes.set_title("Step, in multiples of the learning rate", loc="left")
+    axes.set_ylim(0.01, 1.6)
+    axes.set_xlabel("recent gradients (root mean square)")
+    axes.set_title("Step, divided by the learning rate", loc="left")
     axes.grid(True)
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2)
 Picture(
     figure,
     alt=(
         "Scatter plot with logarithmic axes: for each weight tensor of the model, the "
-        "size of its gradient and of its step. In Adam's first step all tensors are on "
-        "a level line, at 1 or just below. At step 60 they are lower and scattered, "
-        "and the gradients span nearly two orders of magnitude. A dashed diagonal "
-        "shows gradient descent."
+        "size of its gradients and of its step. In Adam's first step all tensors are "
+        "on a level line, at 1 or just below. At step 120 the gradients span more than "
+        "an order of magnitude, and the steps lie in a level band from 0.1 to 0.4. A "
+        "dashed diagonal shows gradient descent."
     ),
     caption=(
-        "Gradient and step size of each weight tensor. At step 1, Adam's steps are "
-        "all nearly equal; by step 60 they are smaller and scattered."
+        "Gradient and step size of each weight tensor of the healthy run, C. Adam's "
+        "steps don't grow with the gradients, as those of gradient descent do."
     ),
 )
 
 # %%
-print(f"step 1:  steps from {first[1].min():.2f} to {first[1].max():.2f}")
-print(f"step 60: steps from {later[1].min():.3f} to {later[1].max():.2f}")
+print(f"step 1:   steps from {first[1].min():.2f} to {first[1].max():.2f}")
+print(f"step 120: steps from {later[1].min():.2f} to {later[1].max():.2f}")
 spread = later[0].max() / later[0].min()
-print(f"step 60: the largest gradient is {spread:.0f} times the smallest")
+print(f"step 120: the largest gradient is {spread:.0f} times the smallest")
 
 # %% tags=["remove-cell"]
-assert spread > 30 and (first[1] > 0.8).all() and (later[1] < 0.5).all()
-named = model.named_parameters()
+assert spread > 25 and (first[1] > 0.8).all()
+assert later[1].min() > 0.08 and later[1].max() < 0.5
+assert later[1].max() / later[1].min() < spread / 5
+slope = torch.cov(later.log())[0, 1] / later[0].log().var()
+assert abs(slope) < 0.25  # level
+named = list(first_model.named_parameters())
+lower = [
+    name for (name, _), size in zip(named, first[1], strict=True) if size < 0.9
+]
+assert len(lower) == 6 and all(
+    name.endswith("query_key_value.bias") for name in lower
+)
 biases = [bias for name, bias in named if name.endswith("query_key_value.bias")]
-of_keys = torch.cat([adam.state[bias]["exp_avg"].chunk(3)[1] for bias in biases])
+of_keys = torch.cat([first_adam.state[b]["exp_avg"].chunk(3)[1] for b in biases])
 assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
+torch.manual_seed(0)  # gradients that are nothing but noise
+mean, square, noise_steps = torch.zeros(5000), torch.zeros(5000), []
+for _ in range(400):
+    noise = torch.randn(5000)
+    mean, square = 0.9 * mean + 0.1 * noise, 0.98 * square + 0.02 * noise**2
+assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 
 # %% [markdown]
-# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other. (The very smallest are probably where the gradients have become tiny since the first steps: $v$ still remembers the larger ones.)
+# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. (If gradients were nothing but noise, the typical step would be about a quarter of the learning rate.) So Adam takes large steps where the gradients agree, and small ones where they contradict each other.
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate. After one step at the full learning rate all positions had nearly the same vector, and the model never recovered. Now you know where that step came from: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after one step, all positions had nearly the same vector, and the model never recovered. Now you know why. Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. One small step isn't enough: $m$ and especially $v$ are poor estimates until they have seen many batches. The length of the warm-up is a hyperparameter, found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason; a plausible one is that the closer a model is to a good solution, the more a large step throws it off. This is its formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. (How long the warm-up should be is found by trial.) Then the learning rate falls with the inverse square root of the step. The paper gives no reason. A plausible one is that near a good solution, large steps do harm. This is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
-# Both terms are equal at the end of the warm-up, where $\eta$ has its peak of $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$ (for the base model, with 4,000 warm-up steps, $1 / \sqrt{512 \cdot 4000} \approx 0.0007$).
-#
+# Both terms are equal at the end of the warm-up, where $\eta$ has its peak of $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$ (for the base model, with 4,000 warm-up steps, $1 / \sqrt{512 \cdot 4000} \approx 0.0007$). In code, with a factor that we need below:
+
+
+# %%
+def learning_rate(step, d_model, warmup_steps, factor=1.0):
+    return factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+# %% [markdown]
 # **Set the schedule yourself.** Halve the warm-up: the peak comes twice as early and is $\sqrt 2$ times as high. Then go back and halve $d_\text{model}$: the peak is again $\sqrt 2$ times as high, at the same step.
 #
 # <div class="widget" data-widget="schedule">
@@ -334,6 +421,8 @@ assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 # </div>
 
 # %% tags=["remove-cell"]
+for step in (1, 39, 40, 41, 1000):
+    assert math.isclose(learning_rate(step, 64, 40, 0.2), schedule(step))
 peak = learning_rate(4000, 512, 4000)
 assert math.isclose(peak, 1 / math.sqrt(512 * 4000)) and 0.00069 < peak < 0.0007
 assert math.isclose(learning_rate(2000, 512, 2000), peak * math.sqrt(2))
@@ -348,47 +437,66 @@ for step, rate in (
 assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 
 # %% [markdown]
-# Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). What nearly all schedules have in common is the warm-up. Pre-norm models manage with a short one.
+# Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our **recipes** (the package's ready-made settings for a model, its data and its training) multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs. Take the largest that stays stable, or one a little below it. If you change the batch size, tune it again.
+# The best peak differs from model to model, so our **recipes** (the package's ready-made settings for a model, its data and its training) multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs, and take the largest that stays stable, or one a little below. If you change the batch size, tune it again.
 #
 # ## Gradient clipping
 #
-# Now and then a batch has an unusually large gradient. Here are the gradient norms of the healthy run from the beginning of this chapter. The **norm** is the length of all gradients of the model together, as one long vector: the root of the sum of all squares. Most are near 1, but one is far above:
+# The **gradient norm** is the length of all gradients of the model together, as one long vector: the root of the sum of all squares. The figure shows it for the healthy run, and for the same run with a learning rate five times as high:
 
 # %% tags=["hide-input"]
+high_norms = short_run(rate=lambda step: 5 * schedule(step), n_steps=60)[1]
 with style.in_style():
-    figure, axes = style.new_figure(4.8, 2.6)
-    axes.plot(range(1, 61), gradient_norms, color=style.QUERY)
-    axes.axhline(1, color=style.WRONG, linestyle="--", label="clipped to 1")
-    axes.set_ylim(0, 1.25 * max(gradient_norms))  # with room for the legend
+    figure, axes = style.new_figure(4.8, 2.8)
+    steps = range(1, 61)
+    label = "learning rate × 5"
+    axes.semilogy(steps, high_norms, color=style.WRONG, linewidth=1.5, label=label)
+    axes.semilogy(
+        steps,
+        gradient_norms[:60],
+        color=style.QUERY,
+        linewidth=1.5,
+        label="healthy",
+    )
+    axes.axhline(1, color=style.PLAIN, linestyle="--", label="limit")
+    axes.set_yticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+    axes.minorticks_off()
     axes.set_xlabel("training step")
     axes.set_title("Gradient norm before clipping", loc="left")
     axes.grid(True)
-    axes.legend(loc="upper right")
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, fontsize=10
+    )
 Picture(
     figure,
     alt=(
-        "Gradient norm over 60 training steps. It starts near 3 and is then mostly "
-        "between 0.5 and 2, with one peak at step 25, more than ten times the typical "
-        "norm. A dashed line marks the limit of 1."
+        "Gradient norms over 60 training steps, on a logarithmic axis. The healthy "
+        "run starts near 3 and is then mostly between 0.5 and 2. With a learning rate "
+        "five times as high, most norms are similar or lower, but two peaks near step "
+        "30 are above 20. A dashed line marks the limit of 1."
     ),
     caption=(
-        "Gradient norms of a healthy run. Most are close to the clipping limit "
-        "(dashed); clipping matters most for a rare peak far above it."
+        "Gradient norms of the healthy run and of one whose learning rate is five "
+        "times as high. The second has rare peaks far above the usual norm."
     ),
 )
 
 # %%
-norms = torch.tensor(gradient_norms)
-print(f"median {norms.median():.2f}, largest {norms.max():.1f}")
-print(f"clipped in {(norms > 1).sum()} of {len(norms)} steps")
+highest = max(range(60), key=lambda step: high_norms[step])
+print(f"median {torch.tensor(high_norms).median():.2f}")
+print(f"largest, at step {highest + 1}: {high_norms[highest]:.1f}")
+print(f"healthy run, same step, same batch: {gradient_norms[highest]:.1f}")
 
 # %% tags=["remove-cell"]
-assert norms.max() > 8 * norms.median()
+assert high_norms[highest] > 15 * torch.tensor(high_norms).median()
+assert gradient_norms[highest] < 3 and max(gradient_norms) < 8
+assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# In plain gradient descent, a single step of that size could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps follow one odd batch, and for about fifty steps it inflates $v$, which makes every step in that time too small. If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
+# Now and then the gradient is unusually large. The cause may be an odd batch or, as here, weights that earlier steps have taken to a steep place: for the healthy run's weights, the same batch is harmless. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, and for about fifty steps it inflates $v$, which makes every step in that time too small.
+#
+# If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
 
 # %%
@@ -399,34 +507,33 @@ def clip_gradients(weights, max_norm):
             weight.grad *= max_norm / norm
 
 
-# %%
-model, adam = new_model()
+# %% tags=["remove-cell"]
+clipped, _ = new_model()
 # 100 times the loss, so that the gradient is far above the limit
-(100 * batch_loss(model, batch, smoothing=0.0) / batch.n_tokens).backward()
-reference = deepcopy(model)
-for weight, original in zip(
-    reference.parameters(), model.parameters(), strict=True
-):
-    weight.grad = original.grad.clone()
-clip_gradients(list(model.parameters()), max_norm=1.0)
-nn.utils.clip_grad_norm_(reference.parameters(), max_norm=1.0)
-for weight, other in zip(model.parameters(), reference.parameters(), strict=True):
+(100 * batch_loss(clipped, batch, smoothing=0.0) / batch.n_tokens).backward()
+by_pytorch = deepcopy(clipped)
+pairs = list(zip(clipped.parameters(), by_pytorch.parameters(), strict=True))
+for weight, other in pairs:
+    other.grad = weight.grad.clone()
+clip_gradients(list(clipped.parameters()), max_norm=1.0)
+nn.utils.clip_grad_norm_(by_pytorch.parameters(), max_norm=1.0)
+for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# The paper doesn't mention clipping. It costs next to nothing, and most recipes for Transformers have it, so ours do as well (`max_grad_norm`). A limit of 1 shortens not only the outlier, but also many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on the size of the gradients.
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it, so ours do as well (`max_grad_norm`). A limit of 1 shortens not only outliers, but also many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on the size of the gradients.
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. Divide each part's summed loss by the number of tokens in *all* parts. The last line shows the error if you take the mean of each part and then the mean of these means:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. So divide each part's summed loss by the number of tokens in *all* parts, and don't take the mean of the parts' means:
 
 
 # %%
 def gradient(parts, divisors):
-    model, _ = new_model()
+    fresh_model, _ = new_model()
     for part, divisor in zip(parts, divisors, strict=True):
-        (batch_loss(model, part, smoothing=0.0) / divisor).backward()
-    return model.unembedding.weight.grad
+        (batch_loss(fresh_model, part, smoothing=0.0) / divisor).backward()
+    return fresh_model.unembedding.weight.grad
 
 
 # %%
@@ -436,8 +543,9 @@ parts = [
 ]
 expected = gradient([whole], [whole.n_tokens])
 assert_close(gradient(parts, [whole.n_tokens] * 2), expected)
-wrong = gradient(parts, [2 * part.n_tokens for part in parts])
-error = (wrong - expected).norm() / expected.norm()
+# the mean of two means: each part divided by its own count, and by 2
+mean_of_means = gradient(parts, [2 * part.n_tokens for part in parts])
+error = (mean_of_means - expected).norm() / expected.norm()
 print("tokens in the parts:", [part.n_tokens for part in parts])
 print(f"error of the mean of means: {error:.0%} of the gradient's norm")
 
@@ -446,7 +554,7 @@ print(f"error of the mean of means: {error:.0%} of the gradient's norm")
 #
 # ## The training step
 #
-# Here is everything in ten lines. `config` holds the settings, and the step consists of one or more batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
+# Here is everything in ten lines. `config` holds the settings, and a step consists of one or more batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
 
 
 # %%
@@ -464,55 +572,61 @@ def train_step(model, adam, batches, step, config):
 
 
 # %% [markdown]
-# The package's `Trainer` takes the same steps. We let both train the same model for ten steps of two batches each, and compare the logits that come out:
+# The package's `Trainer` takes the same steps. After ten steps of two batches each, the logits of both models are the same:
 
 # %%
-config = replace(recipe.training, gradient_accumulation_steps=2)
+settings = replace(recipe.training, gradient_accumulation_steps=2, warmup_steps=50)
 # One process on the CPU, without half precision.
 cpu = choose_device("cpu", precision="fp32")
-trainer = Trainer(small, config, data, cpu, DistributedContext())
-model = deepcopy(trainer.model)
-adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-part_tokens = config.batch_tokens // 2
-parts = Batches(
-    sources, targets, part_tokens, config.seed, gradient_accumulation_steps=2
+package = Trainer(small, settings, data, cpu, DistributedContext())
+our_model = deepcopy(package.model)
+our_adam = torch.optim.Adam(our_model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+loader = Batches(
+    sources,
+    targets,
+    settings.batch_tokens // 2,
+    settings.seed,
+    gradient_accumulation_steps=2,
 )
 
 # %%
 for step in range(1, 11):
-    train_step(model, adam, [next(parts), next(parts)], step, config)
-    trainer.step()
-ours = model(batch.source, batch.decoder_input)
-package = trainer.model(batch.source, batch.decoder_input)
-assert_close(ours, package, atol=1e-3, rtol=1e-3)
+    train_step(our_model, our_adam, [next(loader), next(loader)], step, settings)
+    package.step()
+our_logits = our_model(batch.source, batch.decoder_input)
+package_logits = package.model(batch.source, batch.decoder_input)
+assert_close(our_logits, package_logits, atol=1e-3, rtol=1e-3)
 
 # %% tags=["remove-cell"]
-model, adam = new_model()  # the healthy run at the top takes the same steps
+start = Trainer(small, settings, data, cpu, DistributedContext()).model
+moved = start(batch.source, batch.decoder_input) - our_logits
+assert moved.abs().mean() > 0.1  # the comparison means something
+check_model, check_adam = (
+    new_model()
+)  # the healthy run at the top takes the same steps
 alike = replace(
-    config, label_smoothing=0.0, warmup_steps=50, learning_rate_factor=1.0
+    settings, label_smoothing=0.0, warmup_steps=40, learning_rate_factor=0.2
 )
-for step, batch in enumerate(batches[:5], 1):
-    loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
-    assert_close(loss.item(), losses[step - 1], atol=1e-3, rtol=1e-3)
-    train_step(model, adam, [batch], step, alike)
+for step, part in enumerate(batches[:5], 1):
+    first_losses = batch_loss(check_model, part, smoothing=0.0) / part.n_tokens
+    assert_close(first_losses.item(), losses[step - 1], atol=1e-3, rtol=1e-3)
+    train_step(check_model, check_adam, [part], step, alike)
 
 # %% [markdown]
-# Why compare logits and not weights? Because some weights do differ. The bias of the keys adds the same number to all scores of a query (the query times the bias), and that doesn't change the softmax. So its true gradient is zero, and what the computer finds is rounding error, which is different in the two programs. Adam's division turns it into steps of a few percent of the learning rate. They don't matter, because this bias doesn't change the output.
-#
 # `Trainer.step` does a little more: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
 #
 # ## The first test: overfit a single batch
 #
-# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. (Our small model has no dropout.) If the loss gets stuck, you have found, within seconds, a bug or a badly wrong learning rate.
+# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. (Our small model has no dropout.) If the loss gets stuck, you have found a bug or a badly wrong learning rate within seconds.
 
 # %%
-few = collate(sources, targets, range(8))
-model, adam = new_model()
-memorising = replace(config, label_smoothing=0.0, warmup_steps=50)
+eight = collate(sources, targets, range(8))
+memoriser, memoriser_adam = new_model()
+memorising = replace(settings, label_smoothing=0.0)
 for step in range(1, 61):
-    train_step(model, adam, [few], step, memorising)
+    train_step(memoriser, memoriser_adam, [eight], step, memorising)
     if step in (1, 20, 40, 60):
-        loss = batch_loss(model, few, smoothing=0.0) / few.n_tokens
+        loss = batch_loss(memoriser, eight, smoothing=0.0) / eight.n_tokens
         print(f"step {step:3}   loss {loss:.3f}")
 
 # %% tags=["remove-cell"]
@@ -521,7 +635,24 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a quarter of the recipe's steps. At some steps we **validate**, that is, we measure the loss (without label smoothing) on sentences that aren't in the training data, and BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). We also let the model translate *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.* (`averaged` is for the next section.)
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. (It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The paper's base model took 100,000 steps, in 12 hours on eight GPUs, §5.2.) At some steps we **validate**: on sentences that aren't in the training data, we measure the loss (without label smoothing) and, for 50 of them, BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
+#
+# And we ask whether the model reads its source at all. We compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
+
+
+# %%
+@torch.no_grad()
+def mean_loss(model, batch):
+    batch = batch.to(model.unembedding.weight.device)
+    return batch_loss(model, batch, smoothing=0.0).item() / batch.n_tokens
+
+
+unseen = collate(*data.tokens("valid"), range(100))
+swapped = replace(unseen, source=unseen.source.roll(1, dims=0))
+
+
+# %% [markdown]
+# (`add_to_mean` is for the next section.)
 
 
 # %%
@@ -535,7 +666,7 @@ def add_to_mean(mean, model, n):
 
 
 config = replace(
-    recipe.training, steps=1500, average_steps=0, validation_sentences=50
+    recipe.training, steps=1200, average_steps=0, validation_sentences=50
 )
 trainer = Trainer(recipe.model, config, data, choose_device(), DistributedContext())
 averaged = deepcopy(trainer.model)
@@ -543,25 +674,32 @@ averaged = deepcopy(trainer.model)
 # %%
 sentence = "The old woman does not open the window."
 metrics = []
+print("step   BLEU   right / swapped sources   translation")
 for step in range(1, config.steps + 1):
     trainer.step()
-    if step > 1200:
-        add_to_mean(averaged, trainer.model, step - 1200)
-    if step in (100, 200, 400, 700, 1000, 1500):
-        metrics.append(trainer.validate())
+    if step > 900:
+        add_to_mean(averaged, trainer.model, step - 900)
+    if step in (100, 200, 400, 700, 1200):
+        right, wrong = (mean_loss(trainer.model, b) for b in (unseen, swapped))
+        metrics.append(trainer.validate() | {"right": right, "swapped": wrong})
         bleu = metrics[-1]["valid_bleu"]
         (translation,) = trainer.translator.greedy_search([sentence])
-        print(f"step {step:4}   BLEU {bleu:4.1f}   {translation[:50]}")
+        print(
+            f"{step:4}   {bleu:4.1f}   {right:.2f} / {wrong:.2f}   {translation[:44]}"
+        )
 
 # %% [markdown]
-# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, but what it writes has little to do with the source. Then, as cross-attention learns where to look, parts of the translation begin to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start, while the model learns frequencies. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
+# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
 #
-# The training curve lies above the validation curve. Each of its points is the mean since the previous one, and it includes label smoothing, whose lowest possible value here is 0.61 ([chapter 10](10_label_smoothing.ipynb)). Compare shapes, not heights.
+# Each training point averages all steps since the previous point, and it is the label-smoothed loss, which can't fall below 0.61 here ([chapter 10](10_label_smoothing.ipynb)). So the training curve lies above the validation curve. Compare shapes, not heights.
 
 # %% tags=["hide-input"]
 Captioned(
     training_curves(
-        metrics,
+        [
+            {k: v for k, v in row.items() if k not in {"right", "swapped"}}
+            for row in metrics
+        ],
         description=(
             "Two charts over the training steps. The training and validation losses "
             "fall steeply and then ever more slowly. BLEU on validation sentences "
@@ -580,17 +718,19 @@ share = config.label_smoothing / recipe.model.vocab_size
 correct_mass = 1 - config.label_smoothing + share
 others = (recipe.model.vocab_size - 1) * share * math.log(share)
 assert f"{-correct_mass * math.log(correct_mass) - others:.2f}" == "0.61"
-assert by_step[200]["valid_bleu"] < 5 and by_step[1500]["valid_bleu"] > 25
+assert by_step[200]["valid_bleu"] < 5 and by_step[1200]["valid_bleu"] > 25
+ratios = {step: row["swapped"] / row["right"] for step, row in by_step.items()}
+assert ratios[100] < 1.1 and ratios[400] > 1.4 and ratios[1200] > 4
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: at this stage, the model may write a compound as two words, pick a wrong word or form, or leave out a word. With the full recipe, four times as many steps, they become much rarer.
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. With the full recipe, five times as many steps, such mistakes become much rarer.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:5]
 translations = trainer.translator.greedy_search([english for english, _ in tests])
-for (english, reference), translation in zip(tests, translations, strict=True):
-    lines = {"English": english, "model": translation, "reference": reference}
+for (english, german), translation in zip(tests, translations, strict=True):
+    lines = {"English": english, "model": translation, "reference": german}
     for name, text in lines.items():
         print(fill(f"{name:10}{text}", 90, subsequent_indent=" " * 10))
     print()
@@ -598,55 +738,56 @@ for (english, reference), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights never come to rest: they wander around a good solution. The mean of the weights is usually closer to that solution than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints** (weights saved during training), ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints** (weights saved during training), ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
 
 # %%
-for name, model in (("last weights", trainer.model), ("average", averaged)):
-    result = validate(Translator(model, tokenizer, trainer.device), data, config)
+for name, candidate in (("last weights", trainer.model), ("average", averaged)):
+    result = validate(
+        Translator(candidate, tokenizer, trainer.device), data, config
+    )
     loss, bleu = result["valid_loss"], result["valid_bleu"]
     print(f"{name:12}   validation loss {loss:.3f}   BLEU {bleu:.1f}")
 
 # %% tags=["remove-cell"]
-assert loss < 0.9 * by_step[1500]["valid_loss"]
-assert bleu > by_step[1500]["valid_bleu"] + 5
+assert loss < 0.9 * by_step[1200]["valid_loss"]
+assert bleu > by_step[1200]["valid_bleu"] + 4
 
 # %% [markdown]
-# That is a clear gain without any further training, at the price of memory for a second copy of the weights. Averaging helps most if the learning rate is still high at the end, as in our short run. A lower learning rate at the end would remove much of the same noise.
+# The loss, over the whole validation set, is clearly lower. BLEU agrees, although 50 sentences alone wouldn't prove much. The gain costs no training, only memory for a second copy of the weights. It is largest if the learning rate is still high at the end, as in our short run. A lower learning rate at the end would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
-# With too little data, a model overfits. We train the small model on only 400 pairs, in more than twenty passes over them, once without dropout (§5.4) and once with it:
-
-
-# %%
-few = [Sequences.pack([side[i] for i in range(400)]) for side in (sources, targets)]
-
-
-@torch.no_grad()
-def mean_loss(model, batch):
-    return batch_loss(model, batch, smoothing=0.0).item() / batch.n_tokens
+# With too little data, a model overfits. We train the small model on only 800 pairs, in about eleven passes over them, once without **dropout** (§5.4) and once with it. (To make it learn quickly, we use pre-norm and a higher learning rate.)
 
 
 # %%
 def run_on_few(dropout):
-    model, adam = new_model(norm="pre", dropout=dropout)
-    config = replace(memorising, learning_rate_factor=0.2)
+    learner, learner_adam = new_model(norm="pre", dropout=dropout)
+    settings = replace(memorising, warmup_steps=100, learning_rate_factor=0.6)
     rows = []
-    for step, batch in enumerate(islice(Batches(*few, 500, seed=0), 200), 1):
-        train_step(model, adam, [batch], step, config)
-        if step % 10 == 0:
-            model.eval()  # no dropout
-            rows.append((step, mean_loss(model, batch), mean_loss(model, unseen)))
-            model.train()
+    for step, part in enumerate(islice(Batches(*few, 250, seed=0), 360), 1):
+        train_step(learner, learner_adam, [part], step, settings)
+        if step % 20 == 0:
+            learner.eval()  # no dropout
+            rows.append(
+                (step, mean_loss(learner, part), mean_loss(learner, unseen))
+            )
+            learner.train()
     return rows
 
 
 # %%
-unseen = collate(*data.tokens("valid"), range(100))
-overfitting = {dropout: run_on_few(dropout) for dropout in (0.0, 0.3)}
+few = [Sequences.pack([side[i] for i in range(800)]) for side in (sources, targets)]
+overfitting = {dropout: run_on_few(dropout) for dropout in (0.0, 0.2)}
+for dropout, rows in overfitting.items():
+    step, _, lowest = min(rows, key=lambda row: row[2])
+    print(
+        f"dropout {dropout}: lowest validation loss {lowest:.2f}, at step {step}, "
+        f"last {rows[-1][2]:.2f}"
+    )
 
 # %% [markdown]
-# Compare the solid lines, the loss on sentences that the model hasn't seen, with the dotted ones, the loss on training sentences:
+# Compare the solid lines (validation) with the dotted ones (training):
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -668,32 +809,36 @@ with style.in_style():
 Picture(
     figure,
     alt=(
-        "Training and validation loss on 400 pairs, without dropout and with. Without "
-        "dropout, the training loss falls almost to zero; the validation loss has its "
-        "minimum, a dot, half-way, and then rises. With dropout, the training loss "
-        "falls more slowly, and the validation loss stays level."
+        "Training and validation loss on 800 pairs, without dropout and with. "
+        "Without dropout, the training loss falls almost to zero; the validation loss "
+        "has its minimum, a dot, and then rises. With dropout, the training "
+        "loss falls more slowly, and the validation loss becomes lower and doesn't "
+        "rise much."
     ),
     caption=(
         "Overfitting on a small data set: without dropout, the training loss "
         "(dotted) nearly vanishes while the validation loss (solid) rises again "
-        "after its minimum."
+        "after its minimum. The dots mark the minima."
     ),
 )
 
 # %% tags=["remove-cell"]
 plain, dropped = (
     [validation for _, _, validation in overfitting[dropout]]
-    for dropout in (0.0, 0.3)
+    for dropout in (0.0, 0.2)
 )
-assert min(plain) < plain[-1] - 0.4 and plain.index(min(plain)) < len(plain) - 4
-assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
+assert min(plain) < plain[-1] - 0.4 and plain.index(min(plain)) < len(plain) - 5
+assert min(dropped) < min(plain) - 0.03 and dropped[-1] < min(dropped) + 0.15
+assert overfitting[0.0][-1][1] < 0.2
+passes = islice(Batches(*few, 250, seed=0), 360)
+assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From then on the model no longer learns the language; it memorises the 400 sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. But the best remedy is more data.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From then on, the model memorises the 800 pairs, which doesn't help with other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one. (With weight averaging, the final validation uses the averaged weights.) `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. The package saves a checkpoint at every new lowest validation loss, and translates with the last of these. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 #
-# To *resume* a run, weights aren't enough. The checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
+# To *resume* a run, the checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -701,14 +846,23 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # Back to the six curves. Have you made your choice?
 
 # %% tags=["hide-input"]
+every_label = collate(sources, targets, range(len(targets))).labels
+every_label = every_label[every_label != PAD]
+counts = torch.bincount(every_label, minlength=small.vocab_size).float()
+labels = torch.cat([part.labels[part.labels != PAD] for part in batches[:120]])
+frequencies = F.cross_entropy(counts.log().expand(len(labels), -1), labels).item()
 Picture(
-    six_curves,
+    draw_runs(losses, frequencies),
     alt=(
-        "The training losses of the six runs again: A falls to a plateau near 6, B "
-        "almost to 0, C to about 5.4, D restlessly to about 6, E to about 5.5 like C, "
-        "and F stays almost where it began."
+        "The training losses of the six runs again, each with run C in grey behind it. "
+        "A falls faster than C at first, but stays at a dashed line just below 6 while "
+        "C falls on. B falls almost to 0. D leaves C after about 40 steps and stays "
+        "above it. E covers C almost everywhere. F stays almost where it began."
     ),
-    caption="The six runs again: C is healthy.",
+    caption=(
+        "The six runs again, with the healthy run, C, in grey. The dashed line in A is "
+        "the loss of a model that knows only how frequent each token is."
+    ),
 )
 
 # %% [markdown]
@@ -716,41 +870,55 @@ Picture(
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
-# | A | falls to a plateau near 6 | no warm-up: the learning rate is at its peak from the first step (the healthy run warms up for 50 steps) | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
+# | A | falls at once, then stays just below 6, the loss of token frequencies alone | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | falls to about 6, then restless | `zero_grad` is missing, so the gradients of earlier steps, shortened by clipping, are added to each new one | `zero_grad`; later in a run: a learning rate that is too high |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so the gradients of all earlier steps, shortened by clipping, are added to each new one | a missing `zero_grad`. If a curve gets worse only late, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
-#
-# The best-looking curve belongs to a worthless model. Run B copies its input, and at inference time there is nothing to copy. It even starts with a lower loss, because with tied embeddings an untrained model already tends to copy its input ([The full model](07_full_model.ipynb)). **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
-#
-# There is one more bug that no training curve shows. If you forget `model.eval()`, dropout stays active: the validation loss is too high, and the same sentence gets a different translation each time.
-#
-# Run A deserves a second look, because it is a fair test of the warm-up. Its learning rate is never higher than the healthy run's peak, and from step 50 on the two have the same schedule. Still it ends up clearly worse:
 
 # %%
 for name, run in runs.items():
     print(f"run {name}: mean loss of the last 20 steps {sum(run[-20:]) / 20:.2f}")
 
 # %% [markdown]
-# And run E? At this stage, a healthy model has learned which German tokens are frequent and which follow each other, and for that no source is needed. So wrong sources do no harm *yet*. Later, run E can't keep up, but a loss that stalls doesn't tell you why. You need a test: give the trained model the right sources, and then the sources of other sentences. If it really translates, its loss must get much worse.
+# (Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.)
+#
+# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, which isn't there at inference time. It even starts with a lower loss, because with tied embeddings a shallow untrained model already tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+#
+# Run A has the healthy run's schedule from step 40 on, yet it remains on its plateau: the damage was done in the first steps.
+#
+# And run E? So far, C and E have mostly learned what needs no source, so wrong sources do little harm *yet*. Let's continue both runs, and compare right and swapped sources as in the real run:
+
 
 # %%
-model = trainer.model.cpu().eval()
-probe = collate(sources, targets, range(64))
-swapped = replace(probe, source=probe.source.roll(1, dims=0))
-loss_right, loss_swapped = mean_loss(model, probe), mean_loss(model, swapped)
-print(
-    f"right sources {loss_right:.2f}, sources of other sentences {loss_swapped:.2f}"
-)
+def compare_sources(step):
+    for name, run_model in (("C", model_c), ("E", model_e)):
+        right, wrong = mean_loss(run_model, unseen), mean_loss(run_model, swapped)
+        print(f"step {step}, run {name}: right {right:.2f}, swapped {wrong:.2f}")
+
+
+compare_sources(120)
+for step in range(121, 251):
+    part = batches[step - 1]
+    healthy_step(model_c, adam_c, part, step)
+    healthy_step(model_e, adam_e, wrong_sources(part), step)
+compare_sources(250)
 
 # %% tags=["remove-cell"]
-assert loss_swapped > 5 * loss_right
+assert abs(frequencies - 5.85) < 0.1 and abs(ends["A"] - frequencies) < 0.15
+assert 6 < no_warmup(1) / max(map(schedule, range(1, 121))) < 6.5
+assert math.isclose(no_warmup(40), schedule(40))
+right_c, swapped_c = (mean_loss(model_c, part) for part in (unseen, swapped))
+right_e, swapped_e = (mean_loss(model_e, part) for part in (unseen, swapped))
+assert swapped_c - right_c > 0.4 and abs(swapped_e - right_e) < 0.15
+assert right_e > right_c + 0.1
 
 # %% [markdown]
-# With the wrong sources, the loss is many times as high: our model reads its source. A model that ignores it, as the model of run E learns to do, has about the same loss both times.
+# At step 120 the healthy run has just begun to read its source: swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same both times, so it ignores its source.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows it as a widget: type a sentence, watch how the translation is found, and ablate single heads. The book can't run it here, but [The translator, live](../book/live.md) does the same with the models that come with the course.
+# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see what came first. And remember `model.eval()`. If you forget it, dropout stays active, and no training curve shows it: the validation loss is too high, and the same sentence gets a different translation each time.
+#
+# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, [The translator, live](../book/live.md) does the same with the course's own models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -772,7 +940,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # </details>
 # <details><summary>B. Look for a leak</summary>
 #
-# **Right.** The first suspect is the shift of the labels: with tied embeddings, even an untrained model can copy its input. If that is right, check what the loss is divided by. (A missing causal mask hardly shows before the first step, because an untrained model can't use it.)
+# **Right.** The first suspect is the shift of the labels: with tied embeddings, even an untrained model can copy its input if it is shallow or pre-norm. If the shift is right, check what the loss is divided by. (A missing causal mask hardly shows before the first step, because an untrained model can't use it.)
 #
 # </details>
 # <details><summary>C. Lower the learning rate</summary>
@@ -844,7 +1012,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # <details><summary>Answer</summary>
 #
-# The model is overfitting. Keep the checkpoint with the lowest validation loss, and stop. Then train again with more data, more dropout or a smaller model. (First make sure that both losses are computed alike: with label smoothing and dropout, a training loss can even be *higher* than the validation loss.)
+# The model is overfitting. Keep the checkpoint with the lowest validation loss, and stop. Then train again with more data, dropout or a smaller model. (First make sure that both losses are computed alike: with label smoothing and dropout, a training loss can even be *higher* than the validation loss.)
 #
 # </details>
 #
@@ -861,7 +1029,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # python -m exercises grade training
 # ```
 #
-# After the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer, a second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), asks you to rebuild the model and its training: modules, loader, validation, early stopping, plots. Its check grades the translations:
+# After the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer, a second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), asks you to rebuild the model and its training. Its check grades the translations:
 #
 # ```bash
 # python -m exercises grade train_your_own
@@ -869,7 +1037,9 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Some experiments, one command each. `transformer train` takes the same steps as this chapter, and keeps everything in a **run folder**: settings, metrics and checkpoints. If you interrupt it, the same command resumes it.
+# <details><summary>Some experiments, one command each</summary>
+#
+# `transformer train` takes the same steps as this chapter, and keeps everything in a **run folder**: settings, metrics and checkpoints. If you interrupt it, the same command resumes it.
 #
 # ```bash
 # # the whole recipe
@@ -892,6 +1062,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # Compare the files `metrics.jsonl` of the runs. Which direction is easier, and why might that be? With `multi30k` instead of `pocket`, the same commands train a translator for captions of photographs.
 #
+# </details>
 # <details><summary>A speedrun: how soon can a model translate real captions?</summary>
 #
 # With the recipe `multi30k-speedrun`, it takes less than seven minutes on two cores of an AMD EPYC:
