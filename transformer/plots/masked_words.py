@@ -14,13 +14,16 @@ Predictions = Mapping[str, Sequence[tuple[str, float]]]
 """For each sentence with a masked word, the most probable words and their probabilities, best first."""
 
 
-def masked_word_explorer(models: Mapping[str, Predictions], correct: Mapping[str, str], description: str) -> Any:
+def masked_word_explorer(
+    models: Mapping[str, Predictions], correct: Mapping[str, str], description: str, start: str | None = None
+) -> Any:
     """Return an Altair chart of each model's predictions, with a menu of the sentences.
 
     Args:
         models: the predictions of each model by its name, all for the same sentences.
         correct: for each sentence the word that was masked; its bars have another colour.
         description: the alt text.
+        start: the sentence that is shown first; None: the first.
     """
     rows = [
         {"model": model, "sentence": sentence, "rank": rank, "word": word, "probability": round(probability, 3),
@@ -31,7 +34,9 @@ def masked_word_explorer(models: Mapping[str, Predictions], correct: Mapping[str
     ]  # fmt: skip
     sentences = list(correct)
     menu = alt.param(
-        "sentence", value=sentences[0], bind=alt.binding_select(options=sentences, name="masked sentence ")
+        "sentence",
+        value=start or sentences[0],
+        bind=alt.binding_select(options=sentences, name="masked sentence "),
     )
     panels = []
     for model in models:

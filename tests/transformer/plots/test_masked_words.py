@@ -20,6 +20,8 @@ def test_it_follows_the_page_and_fits_a_phone() -> None:
 def test_its_menu_has_all_sentences() -> None:
     (menu,) = SPEC["params"]
     assert menu["bind"]["options"] == list(CORRECT) and menu["value"] == "___ Hund"
+    (menu,) = masked_word_explorer(MODELS, CORRECT, "choose a word", start="Der ___").to_dict()["params"]
+    assert menu["value"] == "Der ___"
 
 
 def test_each_panel_has_the_predictions_of_its_model() -> None:
