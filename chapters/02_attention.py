@@ -398,7 +398,7 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median is less than a tenth of that. Only the queries whose best two scores happen to be close still get a gradient, and it is large, because it is a sum of keys, which have become longer, too. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
+# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, only the queries whose best two scores happen to be close still get a gradient, and it is large, because it is a sum of keys, which have become longer, too. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:

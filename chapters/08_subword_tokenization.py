@@ -837,7 +837,7 @@ assert lengths[1] < 0.98 * lengths[0]
 # </details>
 # <details><summary>C. It grows</summary>
 #
-# **Right.** The table above shows it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of both of its parts. (In small vocabularies, most tokens are frequent either way: from 250 to 500 tokens, the share hardly changes.)
+# **Right.** The table above shows it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of each of its parts. (In small vocabularies, most tokens are frequent either way: from 250 to 500 tokens, the share hardly changes.)
 #
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>

@@ -265,7 +265,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
     print(f"{token:9} {hard:+.2f}     {smooth:+.2f}")
 
 # %% [markdown]
-# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, a token's logit is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
+# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
 #
 # **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does it change its sign?
 #

@@ -665,7 +665,7 @@ assert abs(with_bert[0] - without[0]) < 0.08
 assert min(on_labelled[:3]) > 0.95  # pre-trained, 64 labels
 
 # %% [markdown]
-# The pre-trained model already knows, from unlabelled sentences, which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models get fewer than 70% of the sentences right.
+# The pre-trained model already knows, from unlabelled sentences, which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models get fewer than 70% of the sentences right on average.
 #
 # <details><summary>Why are 64 labels not enough?</summary>
 #

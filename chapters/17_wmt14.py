@@ -438,7 +438,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# (In 2 parts, these would fit only if the estimate is exact.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# (In 2 parts, the base model on 8 GB and the big model on a T4 would fit only if the estimate is exact.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
