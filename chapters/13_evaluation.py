@@ -832,7 +832,7 @@ assert liar > sloppy + 5
 #
 # WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# Nobody can say exactly why a COMET score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the missing *not* in translation B. You can find out, after `pip install unbabel-comet`:
+# Nobody can say exactly why a COMET score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.en -t translations.de -r references.de --model Unbabel/wmt22-comet-da
