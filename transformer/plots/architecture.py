@@ -1,11 +1,13 @@
 """The architecture of the Transformer (Figure 1 of the paper), with shapes, and with dots where dropout is applied."""
 
-from matplotlib.colors import to_rgba
+from functools import partial
+
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 
 from transformer.config import ModelConfig
 from transformer.plots import style
+from transformer.plots.boxes import draw_arrow, draw_box
 
 ENCODER, DECODER = 2.3, 7.55
 """The x coordinates of the two stacks."""
@@ -36,20 +38,9 @@ def architecture(config: ModelConfig) -> Figure:
         axes.axis("off")
 
         def box(x: float, y: float, text: str, colour: str, width: float = 3.2) -> None:
-            fill = to_rgba(colour, 0.15) if colour == style.INK else "none"  # only those with the matrix E
-            shape = FancyBboxPatch(
-                (x - width / 2, y - 0.26), width, 0.52, boxstyle="round,pad=0.08", fc=fill, ec=colour
-            )
-            shape.set_linewidth(2)
-            axes.add_patch(shape)
-            axes.text(x, y, text, ha="center", va="center", fontsize=9)
+            draw_box(axes, x, y, text, colour, width, filled=colour == style.INK)  # only those with the matrix E
 
-        def arrow(start: tuple[float, float], end: tuple[float, float], colour: str = style.INK) -> None:
-            axes.add_patch(
-                FancyArrowPatch(
-                    start, end, color=colour, linewidth=1.4, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0
-                )
-            )
+        arrow = partial(draw_arrow, axes)
 
         def dot(x: float, y: float) -> None:
             axes.plot(x, y, "o", color=style.INK, markersize=4.5)

@@ -1,9 +1,12 @@
 """The two stacks of layers, and where the decoder's layers read the encoder's output."""
 
+from functools import partial
+
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 
 from transformer.plots import style
+from transformer.plots.boxes import draw_arrow, draw_box
 
 ENCODER, DECODER = 2.2, 7.7
 """The x coordinates of the two stacks."""
@@ -14,7 +17,7 @@ STEP = 0.95
 
 
 def layer_stacks(n_layers: int, source: str, prefix: str, next_token: str) -> Figure:
-    """Draw the encoder's and the decoder's layers, the first of each with its sublayers, and the way of the memory.
+    """Draw the encoder's and the decoder's layers, the first of each with its sublayers, and the path of the memory.
 
     Args:
         n_layers: the number of layers in each stack.
@@ -28,20 +31,7 @@ def layer_stacks(n_layers: int, source: str, prefix: str, next_token: str) -> Fi
         axes.set_xlim(0, 10.2)
         axes.axis("off")
 
-        def box(x: float, y: float, text: str, colour: str, width: float = 3.5) -> None:
-            axes.add_patch(
-                FancyBboxPatch(
-                    (x - width / 2, y - 0.24), width, 0.48, boxstyle="round,pad=0.06", fc="none", ec=colour, linewidth=2
-                )
-            )
-            axes.text(x, y, text, ha="center", va="center", fontsize=9)
-
-        def arrow(start: tuple[float, float], end: tuple[float, float], colour: str = style.INK) -> None:
-            axes.add_patch(
-                FancyArrowPatch(
-                    start, end, color=colour, linewidth=1.4, arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0
-                )
-            )
+        box, arrow = partial(draw_box, axes, width=3.5), partial(draw_arrow, axes)
 
         def stack(x: float, name: str, tokens: str, sublayers: list[str], colour: str) -> list[float]:
             """Draw one stack, and return the heights of the first layer's sublayers and of the other layers."""
@@ -69,9 +59,8 @@ def layer_stacks(n_layers: int, source: str, prefix: str, next_token: str) -> Fi
         sublayers = ["masked self-attention", "cross-attention", "feed-forward"]
         decoder = stack(DECODER, "decoder", prefix, sublayers, style.QUERY)
 
-        out = (
-            decoder[-1] + 1.15
-        )  # the memory leaves the last layer of the encoder, and enters all layers of the decoder
+        # The memory leaves the last layer of the encoder, and enters all layers of the decoder.
+        out = decoder[-1] + 1.15
         axes.plot(
             [ENCODER, ENCODER, BUS, BUS], [encoder[-1] + 0.3, out, out, decoder[1]], color=style.VALUE, linewidth=2
         )

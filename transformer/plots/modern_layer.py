@@ -23,10 +23,6 @@ def modern_layer() -> Figure:
         for x, (name, (placement, norm, parts)) in zip((0.0, 5.6), LAYERS.items(), strict=True):
             draw_stream(axes, x, -0.3, 7.5)
             axes.text(x + 1.5, -0.75, name, ha="center", va="center", fontsize=12)
-            first = len(axes.texts)
             for number, part in enumerate(parts):
-                draw_sublayer(axes, x, 0.2 + number * STEP, part, placement == "post")
-            for text in axes.texts[first:]:
-                if text.get_text() == "norm":
-                    text.set(text=norm, fontsize=8)
+                draw_sublayer(axes, x, 0.2 + number * STEP, part, placement == "post", norm)
     return figure

@@ -5,7 +5,6 @@ from typing import Any
 
 import altair as alt
 import pandas as pd
-import torch
 from torch import Tensor
 
 from transformer.plots import style
@@ -61,19 +60,3 @@ def next_token_explorer(
         width=WIDTH, height=24 * count, title="Next token"
     )
     return style.chart_style(alt.vconcat(prefix, chart, description=description).add_params(step))
-
-
-def top_tokens(probabilities: Tensor, vocabulary: Sequence[str], count: int = 3) -> str:
-    """Return a text with a line for each step: the most probable tokens and their probabilities.
-
-    Args:
-        probabilities: (steps, vocabulary).
-        vocabulary: the tokens by id.
-        count: the number of tokens in a line.
-    """
-    best, ids = torch.topk(probabilities, count, dim=-1)
-    pairs = [
-        [f"{vocabulary[i]:10} {p:.2f}" for p, i in zip(best[step].tolist(), ids[step].tolist(), strict=True)]
-        for step in range(len(probabilities))
-    ]
-    return "\n".join(f"{step:2}  " + "   ".join(line) for step, line in enumerate(pairs, 1))

@@ -30,7 +30,7 @@ def norm_placement() -> Figure:
             for number, part in enumerate(PARTS):
                 draw_sublayer(axes, x, 0.2 + number * STEP, part, post)
             if not post:
-                draw_box(axes, x, 8.15, "norm", dashed=True)
+                draw_box(axes, x, 8.15, "norm", colour=NORM, dashed=True)
                 axes.text(x + 0.85, 8.15, "once, after the\nlast layer", ha="left", va="center", fontsize=9)
     return figure
 
@@ -41,8 +41,15 @@ def draw_stream(axes: Axes, x: float, bottom: float, top: float) -> None:
     axes.annotate("", (x, top), (x, bottom), arrowprops={**arrow, "color": style.OUTPUT, "lw": 0}, zorder=1)
 
 
-def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> float:
+def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool, norm: str = "norm") -> float:
     """Draw a sublayer whose input branches off the residual stream at height y, its residual sum and its norm.
+
+    Args:
+        axes: where to draw.
+        x, y: where the sublayer's input branches off.
+        part: the name of the sublayer.
+        post: whether the norm comes after the residual sum (post-norm) or before the sublayer (pre-norm).
+        norm: the name of the norm.
 
     Returns:
         The height of the sublayer's box.
@@ -54,18 +61,20 @@ def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> floa
     axes.text(x, top, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
     middle = y + (1.0 if post else 1.75)
     draw_box(axes, branch, middle, part, width=2.5)
-    draw_box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), "norm")
+    draw_box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), norm, max(1.4, 0.21 * len(norm)), NORM)
     return middle
 
 
-def draw_box(axes: Axes, x: float, y: float, text: str, width: float = 1.4, dashed: bool = False) -> None:
-    """Draw a box with a text at its centre (x, y): yellow for a norm, else grey."""
+def draw_box(
+    axes: Axes, x: float, y: float, text: str, width: float = 1.4, colour: str = SUBLAYER, dashed: bool = False
+) -> None:
+    """Draw a filled box with a text at its centre (x, y)."""
     shape = FancyBboxPatch(
         (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.04", linestyle="--" if dashed else "-", **_face()
     )
     axes.add_patch(shape)
-    ink = "white" if text != "norm" else "black"
-    shape.set(facecolor=NORM if text == "norm" else SUBLAYER, zorder=2)
+    shape.set(facecolor=colour, zorder=2)
+    ink = "black" if colour == NORM else "white"
     axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink, zorder=3)
 
 

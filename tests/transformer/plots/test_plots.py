@@ -129,12 +129,6 @@ def test_next_tokens_are_the_most_probable_and_the_generated_one_is_marked() -> 
     assert rows[0]["probability"] == pytest.approx(0.7)
 
 
-def test_top_tokens_have_a_line_for_each_step() -> None:
-    lines = next_token.top_tokens(PROBABILITIES, WORDS, 2).splitlines()
-    assert lines[0].split() == ["1", "left", "0.70", "milk", "0.20"]
-    assert lines[1].split() == ["2", "milk", "0.80", "left", "0.15"]
-
-
 @pytest.mark.parametrize(
     "chart",
     [
