@@ -100,7 +100,8 @@ Picture(
     caption=(
         "English words that one attention head attended to, for each German word. "
         "Thicker lines mean more weight. In blue, the words discussed below: "
-        "“einem”, “roten” and “Hut” all lead to “hat”."
+        "“einem”, “roten” and “Hut” lead to “hat”, “bereitet” and “zu” to "
+        "“preparing”."
     ),
 )
 
@@ -323,8 +324,8 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the light shirt as *hell* ("not dark") and the other three as *Licht* (what a lamp gives). Don't read the numbers as similarities of meaning, though. The first
-# two sentences mean different things by *light*, and yet these two vectors are the closest of the four. They share most of their neighbours.
+# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). Don't read the numbers as similarities of meaning, though. The first
+# two sentences mean different things by *light*, and yet the second vector is the closest to the first. They share most of their neighbours.
 #
 # ## The decoder predicts the next token
 #
@@ -622,7 +623,7 @@ assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 #
 # ## Encoder-only and decoder-only models
 #
-# Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
+# Take one half of the Transformer, and you have another famous family of models. What distinguishes the families is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
 # may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In the full Transformer, cross-attention also lets it see every position of the encoder's memory. (The rows are now what the decoder *reads*, so they begin with `<bos>`. In the heat maps above, a row was the token that it predicted there.)
 
 # %% tags=["hide-input"]

@@ -299,7 +299,7 @@ assert 0.45 < q_k_v[:, :256].var() < 0.55
 # You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$, and with respect to another score $-w_i w_j$.
 # If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# What is trained is not the scores but the vectors behind them. So we measure the largest of the 16 weights, and the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
+# Training changes the scores only through the vectors behind them. So we measure the largest of the 16 weights, and the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
 
 
 # %%
@@ -407,7 +407,7 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
 #
-# **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key by a small network with one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
+# **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
 # scaling. But it has a hidden layer for every *pair* of a query and a key. For 512 tokens and $d_k = 64$, that is 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
 #
 # **Move the query, the keys and the values.** Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
@@ -548,7 +548,7 @@ recorded = recorded["decoder.2.cross_attention"][0, 1]  # head 2, from 0: 1
 german.shape, english.shape  # (German tokens, d_model), (English tokens, d_model)
 
 # %% [markdown]
-# Then everything is as in the example, except that the matrices are trained and there are biases. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has 32 columns of each, from 32 to 63.
+# Then everything is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has 32 columns of each, from 32 to 63.
 
 # %%
 with torch.no_grad():

@@ -101,7 +101,7 @@ Row(
 )
 
 # %% [markdown]
-# A line runs from a word's query, on the left, to another word's key, on the right; the heavier the line, the larger the attention weight. In the
+# A line runs from a word's query, on the left, to a word's key, on the right; the heavier the line, the larger the attention weight. In the
 # first head, nearly every word attends to the word before it, which connects each dog to its own colour: *dog* → *brown*, the second *dog* → *white*. In the second, most
 # words attend to the verb, *chases*. In the third, most attend one or two words ahead. The model learned these patterns while it learned to translate.
 

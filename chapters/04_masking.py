@@ -366,7 +366,7 @@ Captioned(
 # %% [markdown]
 # ## Which attention needs which mask
 #
-# The Transformer has [three kinds of attention](03_multi_head_attention.ipynb) (§3.2.3), and each hides different tokens:
+# The Transformer has [three kinds of attention](03_multi_head_attention.ipynb) (§3.2.3), and they don't all hide the same tokens:
 #
 # | attention | hides |
 # |---|---|

@@ -154,7 +154,7 @@ assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 # Without positions, both translations mean *a man bites a dog*. The decoder still knows the order of its own words. But it gets the same set of vectors from the encoder
 # both times, so it can't tell the two sentences apart.
 #
-# The reason lies in what an encoder is made of. Only attention combines positions; the projections and the parts that you will meet in [the next chapter](06_layers.ipynb) treat each position separately. The weight between two positions is computed from their two vectors, not from where they are, and a weighted sum doesn't depend on the order of its terms. So if you
+# The reason lies in what an encoder is made of. Only attention combines positions; the projections and the parts that you will meet in [the next chapter](06_layers.ipynb) treat each position separately. The score of two positions is computed from their two vectors, not from where they are. Neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
 # permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. Such a function is called **permutation-equivariant**.
 
 # %%
@@ -433,7 +433,7 @@ Picture(
     ),
     alt=(
         "Attention weights of ten positions. From position 3 on, each row has its "
-        "largest weight, more than 0.8, three positions to the left of the "
+        "largest weight, at least 0.99, three positions to the left of the "
         "diagonal. The first three rows attend most to position 0."
     ),
     caption=(
@@ -483,7 +483,7 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** Concatenating word and position seems cleaner than adding them. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: 30 of the 512 dimensions hold 99 % of the squared length of the first 100 position vectors (after a suitable rotation). So training can keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: 30 of the 512 dimensions hold 99% of the squared length of the first 100 position vectors (after a suitable rotation). So training can keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. (§3.4 has the factor, but gives no reason.) What happens if you forget it? We compare the cosine similarity of the same word
@@ -754,7 +754,7 @@ for limit in (63, 15):  # how far to its right a query may attend
 assert accuracy > 0.95
 
 # %% [markdown]
-# It does: **unseen keys disturb even queries at familiar positions.** The sinusoidal curves, which are lower than they should be at the trained positions already, fit this too. (One run per curve.)
+# It does: **unseen keys disturb even queries at familiar positions.** The sinusoidal curves, which are too low even at the trained positions, fit this too. (One run per curve.)
 #
 # **Being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #

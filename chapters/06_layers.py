@@ -165,7 +165,7 @@ def variation(x):
 for depth in (0, 1, 2, 3):
     alone = variation(attention_only[depth])
     complete = variation(complete_layers[depth])
-    print(f"{depth} layers: attention {alone:.1g}, complete {complete:.1g}")
+    print(f"layers: {depth}  attention {alone:.1g}  complete {complete:.1g}")
 
 # %% tags=["remove-cell"]
 assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e-12
@@ -521,7 +521,7 @@ SourceCode(Residual)
 # `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting. During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
-# **Compare the two placements.** Here the sublayers are untrained. Increase the scale of their weights: what happens to the size of the stream, and to its similarity to the input?
+# **Compare the two placements.** Tick the box for pre-norm. (The sublayers are untrained.) Increase the scale of their weights: what happens to the size of the stream, and to its similarity to the input?
 #
 # <div class="widget" data-widget="norm">
 #
@@ -639,11 +639,11 @@ stacks = {
     "complete, pre-norm": stack(lambda: EncoderLayer(small_config("pre")), None),
 }
 depths = (1, 2, 4, 12)
-print(f"{'layers':20}", *(f"{depth:8}" for depth in depths))
+print(f"{'layers':19}", *(f"{depth:6}" for depth in depths))
 for name, vectors in stacks.items():
     values = [variation(vectors[depth]) for depth in depths]
     values = [value if value > 1e-25 else 0 for value in values]  # rounding errors
-    print(f"{name:20}", *(f"{value:8.2g}" for value in values))
+    print(f"{name:19}", *(f"{value:6.1g}" for value in values))
 
 # %% tags=["remove-cell"]
 for part in ("attention only", "+ feed-forward", "+ layer norm"):
@@ -658,7 +658,7 @@ for seed in (0, 1, 2):
     assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, neither the feed-forward network nor layer norm does. Dong et al. prove that skip connections prevent the collapse of pure attention and that layer norm doesn't. (A feed-forward network can slow it down, if its weights make the differences larger.)
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: after four layers, nothing is left with either. (The table shows values below $10^{-25}$ as 0.) Dong et al. prove that skip connections prevent the collapse of pure attention and that layer norm doesn't. (A feed-forward network can slow it down, if its weights make the differences larger.)
 #
 # But look at the last column. After twelve untrained layers, little of the differences is left with post-norm, and more with pre-norm. Keep that in mind for the end of this chapter.
 

@@ -561,7 +561,7 @@ for name, model in models.items():
     print(f"{name:10} {losses[name]:5.2f}   {rms:.2g}")
 
 # %% [markdown]
-# Two plots show each layer. The left one has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The right one has the size of the layer's **gradient**. Left: which model's feed-forward networks add about as much as the stream already holds, a value near 1? Right: in which models do the twelve layers get gradients of similar size?
+# Two plots show each layer. The first has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The second has the size of the layer's **gradient**. In the first: which model's feed-forward networks add about as much as the stream already holds, a value near 1? In the second: in which models do the twelve layers get gradients of similar size?
 
 # %% tags=["hide-input"]
 
@@ -643,8 +643,8 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
     assert 0.95 < ratio < 1.05, "from the last decoder layer"
 
 # %% [markdown]
-# - **Xavier:** what a sublayer adds is of a similar size as the stream, and the gradients of the twelve layers are within a factor of three.
-# - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. The gradients of its encoder are several times smaller than those of its decoder, but each stack is level, so the right plot alone wouldn't alarm you. (It suits wider models: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
+# - **Xavier:** what a sublayer adds is similar in size to the stream, and the gradients of the twelve layers are within a factor of three.
+# - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. The gradients of its encoder are several times smaller than those of its decoder, but each stack is level, so the second plot alone wouldn't alarm you. (It suits wider models: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
 # - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder: cross-attention adds about ten times as much as the stream holds, the norm then divides both by about ten, and so the gradient along the stream shrinks tenfold in every decoder layer.
 #
 # <details><summary>Why cross-attention, and why not in the encoder?</summary>

@@ -184,7 +184,7 @@ print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weight
 #
 # Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: a table of the distinct words with their counts replaces the text.
 #
-# Our text consists of four words. The numbers say how often each occurs, and the mark ▁ shows where a word starts. It is a symbol like any other.
+# Our text consists of four words. The numbers show how often each occurs, and the mark ▁ where a word starts. It is a symbol like any other.
 
 # %%
 frequency = {"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2}
@@ -310,7 +310,7 @@ ranks = {merge.pair: merge.rank for merge in merges}
 print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
 
 # %% [markdown]
-# **Move the slider** to apply more and more merges to six words. Each step of the slider is a merge that changes one of them; the line above the words says which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces? (We'll come back to it.)
+# **Move the slider** to apply more and more merges to six words. Each step of the slider is a merge that changes one of them; the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces? (We'll come back to it.)
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
@@ -353,7 +353,10 @@ print(f"{len(merges)} merges and {len(text)} sentences: equal")
 # %%
 example = test[0][1]
 ids = tokenizer.encode(example)
-print(example, tokenizer.pieces(ids), ids, tokenizer.decode(ids), sep="\n")
+print(example)
+print(textwrap.fill(" ".join(tokenizer.pieces(ids)), 70))
+print(textwrap.fill(" ".join(map(str, ids)), 70))
+print(tokenizer.decode(ids))
 
 # %% [markdown]
 # Decoding is easy: join the tokens, replace each ▁ by a space and drop the leading one. (Other libraries that you will meet are OpenAI's [tiktoken](https://github.com/openai/tiktoken), and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which has all the algorithms of this chapter.)
@@ -741,7 +744,7 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 #
 # None of these mistakes raises an error.
 #
-# **Comparing losses between vocabularies.** An equally good model needs about the same number of bits for a sentence, but with a larger vocabulary they are spread over fewer tokens. So its loss *per token* is higher, and so is its perplexity. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss per token, and the lowest BLEU. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
+# **Comparing losses between vocabularies.** An equally good model needs about the same number of bits for a sentence, but with a larger vocabulary they are spread over fewer tokens. So its loss *per token* is higher, and so is its perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss per token, and the lowest BLEU. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
 #
 # **The wrong vocabulary.** Say we train one vocabulary on each half of the text. Both have 2,000 tokens, so any id is valid in both, and nothing fails. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 

@@ -593,7 +593,7 @@ for budget in (250, 2000):
     assert found[budget, 16] < found[budget, 4] < found[budget, 1]
 
 # %% [markdown]
-# A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**: twice the budget needs twice the pool. And the dots lie on the curve sentences = budget ÷ length, which is what a token budget means.
+# A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**: twice the budget needs twice the pool. And with everything sorted, the dots lie close to the curve sentences = budget ÷ length, which is what a token budget means.
 #
 # ### Why tokens and not sentences
 #

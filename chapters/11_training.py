@@ -494,7 +494,7 @@ assert gradient_norms[highest] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# Now and then the gradient is unusually large. The cause may be an odd batch or, as here, weights that earlier steps have taken to a steep place: for the healthy run's weights, the same batch is harmless. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, and for about fifty steps it inflates $v$, which makes every step in that time too small.
+# Now and then the gradient is unusually large. The cause may be an odd batch or, as here, weights that earlier steps have taken to a steep place: for the healthy run's weights, the same batch is harmless. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later ones too small.
 #
 # If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 

@@ -366,7 +366,7 @@ Picture(
     ),
     caption=(
         "BLEU and length ratio by beam size. Without a length penalty (α = 0), wide "
-        "beams produce ever shorter translations. BLEU soon stops rising."
+        "beams produce ever shorter translations, and BLEU soon stops rising."
     ),
 )
 
@@ -391,7 +391,7 @@ assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the length ratio stays nearer to 1 with a penalty.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, from a beam of 3 on, the length ratio stays nearer to 1 with a penalty.
 #
 # Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
@@ -755,7 +755,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster is that? Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU. (The weights only go up to 63, because older CPUs add pairs of products in 16 bits, and larger ones would overflow.)
+# How much faster that is depends on the CPU. Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU. (The weights only go up to 63, because older CPUs add pairs of products in 16 bits, and larger ones would overflow.)
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)

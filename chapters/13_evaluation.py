@@ -554,7 +554,7 @@ if stored.exists():  # not in Colab
 #
 # <details><summary>The three steps, and how they are known</summary>
 #
-# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If that is correct, it now brings three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches. The folded cell applies the steps one by one to the system with quotation marks and hyphens from above.
+# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If that is correct, it now brings three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches. The folded cell applies the first step, and then all three, to the system with quotation marks and hyphens from above.
 #
 # </details>
 
@@ -573,7 +573,7 @@ split_once = BLEU(tokenize="none", force=True).corpus_score(
     [" ".join(words) for words in moses_news[0]],
     [[" ".join(words) for words in moses_news[1]]],
 )
-print(f"sacreBLEU, 13a             {value['BLEU']:.1f}")
+print(f"sacreBLEU, 13a             {bleu(news_system, news).value:.1f}")
 print(f"Moses tokens               {split_once.score:.1f}")
 score = paper_bleu(*moses_news, "en")
 print(f"and hyphens, quotes: paper {score.value:.1f}  {score.signature}")
@@ -820,7 +820,7 @@ liar, sloppy = (bleu(s, references).value for s in (no_negation, no_end_mark))
 assert liar > sloppy + 5
 
 # %% [markdown]
-# No score in this table would have warned you. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
+# The BLEU of 95.4 wouldn't have warned you. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
 #
 # ## Learned metrics: COMET
 #

@@ -313,7 +313,7 @@ assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 #
 # In self-attention, *same position* is the weight that a token puts on itself. In cross-attention, take the row that predicts German token number $i$. There, *previous* is the weight on English token $i-1$, *same position* that on token $i$, and *next* that on token $i+1$.
 #
-# The folded table has two measures more. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *sharpness* comes from the **entropy** of a row, which measures how evenly the weight is spread. For *the* in the example, it is $-0.7 \ln 0.7 - 3 \cdot 0.1 \ln 0.1 \approx 0.94$. Its maximum, with the same weight on all keys, is $\ln 4 \approx 1.39$. We define sharpness as $1 - 0.94 / 1.39 = 0.32$: it is 1 if one key has all the weight, and 0 if all keys share it equally.
+# The folded table has two more measures. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *sharpness* comes from the **entropy** of a row, which measures how evenly the weight is spread. For *the* in the example, it is $-0.7 \ln 0.7 - 3 \cdot 0.1 \ln 0.1 \approx 0.94$. Its maximum, with the same weight on all keys, is $\ln 4 \approx 1.39$. We define sharpness as $1 - 0.94 / 1.39 = 0.32$: it is 1 if one key has all the weight, and 0 if all keys share it equally.
 #
 # </details>
 
@@ -1110,7 +1110,7 @@ by_position = torch.tensor(
 )
 
 # %% [markdown]
-# The first figure shows these effects. Before you look: at which position will a patch after layer 2 have one? In the second figure, we patch the output of a single encoder head, at all positions.
+# The first figure shows these effects. Before you look: at which position will a patch after layer 2 have an effect? In the second figure, we patch the output of a single encoder head, at all positions.
 
 
 # %% tags=["hide-input"]
@@ -1246,7 +1246,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
     assert (intact[0], mixed[0]) == ("Der", "Die") and mixed[2:] == intact[2:]
 
 # %% [markdown]
-# In all ten sentences, the article changes, but never the noun: *König* stays *König*. The third example shows that this head also carries the number: with its output from *kings*, even the verb, *haben*, is plural. So the head doesn't copy the noun. **It copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
+# In all three, the article changes, but the noun doesn't: *König* stays *König*. (The same holds for all ten pairs of nouns from above.) The third example shows that this head also carries the number: with its output from *kings*, even the verb, *haben*, is plural. So the head doesn't copy the noun. **It copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
 #
 # > *king* → noun head (*encoder 2, head 4*) → *The* → cross-attention → *Der*
 #
@@ -1255,7 +1255,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
 # %% [markdown]
 # ## Cross-attention as a word aligner
 #
-# Which English word does a German word translate? If cross-attention tells, we can check it: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
+# Which English word does a German word translate? If cross-attention shows this, we can check it: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
 # With $A$ for the set of links that an **aligner** (a program or a head) proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/), here without their *possible* links) is
 #
@@ -1672,7 +1672,7 @@ for what, (by_head, uniform) in (
     print(f"{what:33}  {by_head:.2f}  {uniform:7.2f}")
 
 # %% [markdown]
-# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. (It is still improving slowly when we stop; see experiment 5.) Our translators have no induction heads: in the folded cell, none of their heads scores clearly above uniform weights.
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. (It is still improving slowly when we stop; see experiment 5.) Our translators have no induction heads: in the folded cell, no head of the decoder's self-attention scores clearly above uniform weights.
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4

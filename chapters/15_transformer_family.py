@@ -355,7 +355,7 @@ for text, english in (
     print(f"{' '.join(text)}\n  ({english})")
 
 # %% [markdown]
-# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because in the tasks that it is fine-tuned for, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because in the tasks that BERT is fine-tuned for, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -388,7 +388,7 @@ assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
 assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# The first token of every sentence, our `<bos>`, is called **`[CLS]`** in BERT, for *classification*; you'll see why in the next section. The training loop is a short one:
+# The first token of every sentence, our `<bos>`, is called **`[CLS]`** in BERT, for *classification*; you'll see why in the next section.
 #
 # <details><summary>How BERT differs: [SEP], segments, next-sentence prediction and post-norm</summary>
 #
@@ -397,6 +397,8 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 # BERT is post-norm; pre-norm is easier to train.
 #
 # </details>
+#
+# The training loop is a short one:
 
 
 # %%
@@ -646,8 +648,8 @@ Picture(
     figure,
     alt=(
         "Accuracy after fine-tuning against the number of labelled sentences, 64, 256 "
-        "and 1,024. Both lines begin a little above guessing. With more labels, that of "
-        "the pre-trained model rises to more than 90 percent; that of the model with "
+        "and 1,024. With 64, both are between guessing, 50 percent, and 70 percent. With "
+        "more labels, the line of the pre-trained model rises to more than 90 percent; that of the model with "
         "random weights stays below 70 percent."
     ),
     caption=(
@@ -766,7 +768,7 @@ assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 #
 # The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took another way: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: at each place of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability:
 
 
 # %%
@@ -956,7 +958,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 #
 # <details><summary>How wide are the buckets, and what does the decoder do?</summary>
 #
-# On each side of the encoder, every distance below 8 has a bucket of its own. From there to 128, the buckets become wider and wider (logarithmically), and all larger distances share the last one. The decoder never attends to keys on the right, so all its 32 buckets are for keys on the left.
+# On each side of the encoder, every distance below 8 has a bucket of its own. From there to 128, the buckets become wider and wider (logarithmically), and all distances from 91 on share the last one. The decoder never attends to keys on the right, so all its 32 buckets are for keys on the left.
 #
 # </details>
 
@@ -1234,7 +1236,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The three totals in the figure match the published 110, 124 and 86 million.
+# The three totals in the figure match the published 110, 124 and 86 million (ViT's without its classifier).
 #
 # <details><summary>Other numbers that you may find</summary>
 #

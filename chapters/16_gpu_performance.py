@@ -865,7 +865,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. PyTorch has several fused kernels. For both passes over 25,600 tokens without a mask, an H100 needed so many milliseconds ([all measurements](../book/results.md), section *On a GPU*):
+# Is it faster? That depends on the length. PyTorch has several fused kernels. For both passes over 25,600 tokens without a mask, an H100 needed this many milliseconds ([all measurements](../book/results.md), section *On a GPU*):
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -1147,7 +1147,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | **compiled as one graph, not rounded** | 41.8 | 597,000 | 11.0 |
 # | the same, and residual connections in bfloat16 | 37.3 | 670,000 | 10.0 |
 #
-# The bold row is the package. Less padding and fewer, larger kernels made its steps 1.7 times as fast as those of the first row. They need more memory than those of the second, because the limit of 1.2 was dropped, and because compiling costs memory: on the same batches, compiled steps needed 8.8 GB and uncompiled ones 7.9.
+# The bold row is the package. Less padding and fewer, larger kernels made its steps 1.7 times as fast as those of the first row. The package's steps need more memory than those of the second, because the limit of 1.2 was dropped, and because compiling costs memory: on the same batches, compiled steps needed 8.8 GB and uncompiled ones 7.9.
 #
 # Where do the 41.8 ms go?
 #
@@ -1162,7 +1162,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | all others | 5.2 |
 # | not recorded: gaps, or other batches | 4.9 |
 #
-# At the data sheet's peak, the FLOP of a step would take 10.0 ms. Matrix products take 13.3, because even large ones alone reach only about 750 of the 989 TFLOP/s. The rest is more than in our estimate of 52%, which was for a layer's forward pass with 16 bits everywhere. A step also has a backward pass, a loss, padding and Adam, and its residual connections are in float32. (The total and the kernels were measured separately.)
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 13.3, because even large ones alone reach only about 750 of the 989 TFLOP/s. Everything else takes a larger share of the time than in our estimate, which came to 52% of the peak: it was for a layer's forward pass with 16 bits everywhere. A step also has a backward pass, a loss, padding and Adam, and its residual connections are in float32. (The total and the kernels were measured separately.)
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1402,7 +1402,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products. For the ladder on a GPU, with `torch.compile`, run this chapter in Colab (*Runtime → Change runtime type*).
+# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products, and gains some on others. For the ladder on a GPU, with `torch.compile`, run this chapter in Colab (*Runtime → Change runtime type*).
 
 # %% [markdown]
 # ## Several GPUs
@@ -1453,7 +1453,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Only the gradient of the shared embedding matrix, 30% of all, is complete just at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes almost as long as computing, and those 30% can't be hidden. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix (30% of all), is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes almost as long as computing, and those 30% can't be hidden. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #

@@ -259,7 +259,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
 
 # %%
 # model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
@@ -328,7 +328,7 @@ if stored.exists():
     assert len(bench["implementations"][0]["speeds"]) == 50
 
 # %% [markdown]
-# The minutes leave out validation and checkpoints. We have never run more than a few hundred steps: 283 of them, on 230,000 real sentence pairs, ran at about the same speed ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)).
+# The minutes leave out validation and checkpoints. We have never run more than a few hundred steps. A run of 283 steps, on 230,000 real sentence pairs, had about the same speed ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/second-run.md)).
 #
 # <details><summary>Why is the share 30% in one line and 22% in the other?</summary>
 #
@@ -863,7 +863,7 @@ if not FULL_SIZE:
     assert 200 < base.n_parameters / n_parameters < 220
 
 # %% [markdown]
-# `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
+# With `--n-best 3`, `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
 
 # %%
 shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
