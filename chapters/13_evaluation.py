@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks, and the number of green ones is the length of the longest run of words around it, up to four, that also occurs in the reference. (Full stops count as words, and *Because* isn't *because*.) Exactly one of the three translations is wrong. **Which one gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks, and the number of green ones is the length of the longest run of words around it, up to four, that also occurs in the reference. (Punctuation marks count as words, but have no stack, and *Because* isn't *because*.) Exactly one of the three translations is wrong. **Which one gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -924,8 +924,8 @@ Row(
         left,
         alt=(
             "Three histograms of BLEU over a thousand samples, one for each system. "
-            "They are equally wide and overlap almost entirely; reseeded and "
-            "improved are a little to the right of baseline."
+            "They are about equally wide. Those of reseeded and improved almost "
+            "coincide; that of baseline overlaps with them, about 0.6 to their left."
         ),
     ),
     Picture(
@@ -1303,7 +1303,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # transformer evaluate runs/pocket --beam-size 1       # what does beam search gain?
 # ```
 #
-# 3. Score translations A, B and C, and the six translations of *What string metrics can't see*, with COMET (you have to write their German sources yourself). Which of its comparisons come out right?
+# 3. Score translations A, B and C, and the six translations of *What string metrics can't see*, with COMET (you have to write the German sources of the six yourself). Which of its comparisons come out right?
 #
 # </details>
 #
