@@ -42,11 +42,12 @@ serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000 (or ma
 pdf: $(READY) $(BUILT)  ## print the built book into one PDF, with Chromium or Chrome
 	@$(PY) -m book.pdf
 
+# The book goes first (nice), so that it's done when the tests of the package are.
 test: $(READY)  ## run every check: lint, types, drift, tests, and the book built strictly
 	@mkdir -p _build; echo "Building the book meanwhile; its output goes to _build/book.log"
 	@OMP_NUM_THREADS=1 $(MAKE) book >_build/book.log 2>&1 & book=$$!; \
-	$(MAKE) lint || { kill $$book; exit 1; }; \
-	OMP_NUM_THREADS=1 $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
+	nice $(MAKE) lint || { kill $$book; exit 1; }; \
+	OMP_NUM_THREADS=1 nice $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
 	wait $$book || { cat _build/book.log; exit 1; }; exit $$tests
 	OMP_NUM_THREADS=1 $(PYTEST) -n 3 --dist worksteal -m "not soak" tests/book
 

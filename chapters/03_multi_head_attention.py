@@ -84,7 +84,7 @@ Row(
         head_lines(verb, tokens, tokens, "the verb"),
         alt=(
             "In this head the heaviest lines all go to one word, chases, from the "
-            "words before it and from the two after it."
+            "words before it, from chases itself and from the two words after it."
         ),
     ),
     Picture(

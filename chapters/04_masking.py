@@ -382,7 +382,7 @@ Captioned(
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
 columns = padding_mask(source, 0)[0, 0].expand(5, 4)
-style = {"labels": ("query", "key"), "cell": 0.23}
+style = {"labels": ("query", "key"), "cell": 0.27}
 Row(
     Picture(
         mask_grid(columns[:4], german, german, "encoder, self", **style),

@@ -461,12 +461,12 @@ assert torch.equal(narrow.argmax(dim=-1)[3:], three_back[3:])
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
 #
-# | pair | rotation | wavelength | position 3 | position 5 |
-# |---|---|---|---|---|
-# | 0 | 114.6° | 6.3 | (0.14, -0.99) | (-0.96, 0.28) |
-# | 1 | 11.5° | 62.8 | (0.30, 0.96) | (0.48, 0.88) |
-# | 2 | 1.1° | 628.3 | (0.03, 1.00) | (0.05, 1.00) |
-# | 3 | 0.1° | 6,283.2 | (0.00, 1.00) | (0.00, 1.00) |
+# | pair | from 3 to 5 | from 0 to 2 | wavelength |
+# |---|---|---|---|
+# | 0 | 114.6° | 114.6° | 6.3 |
+# | 1 | 11.5° | 11.5° | 62.8 |
+# | 2 | 1.1° | 1.1° | 628.3 |
+# | 3 | 0.1° | 0.1° | 6,283.2 |
 #
 # </div>
 #

@@ -877,7 +877,7 @@ for read in (loaded.source_embedding, loaded.encode):
     try:
         read(ids)
     except (IndexError, ValueError) as error:
-        print(f"{type(error).__name__}: {error}")
+        print(type(error).__name__, error, sep="\n", end="\n\n")
 
 # %% [markdown]
 # ## Questions

@@ -132,7 +132,7 @@ Picture(
     curves(
         n_pairs,
         unknown,
-        "sentence pairs read before",
+        "sentence pairs read",
         "Unknown words in new text (%)",
         log2_x=True,
     ),
@@ -430,9 +430,9 @@ splits_of = {
     ),
 }
 print(f"{len(first_part)} new compounds, split")
-print("          at the boundary   only there   by random cuts")
+print("          at the boundary  only there  by random cuts")
 for name, (at_boundary, only_there, by_chance) in splits_of.items():
-    print(f"{name:8} {at_boundary:16.0%} {only_there:12.0%} {by_chance:16.0%}")
+    print(f"{name:8} {at_boundary:16.0%} {only_there:11.0%} {by_chance:15.0%}")
 
 # %% tags=["remove-cell"]
 at_boundary, only_there, by_chance = splits_of["BPE"]
@@ -572,7 +572,7 @@ except RuntimeError as error:
 assert largest == 2373 and "value <= 2373" in message
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? The last column of the table is the number of tokens that never occur in the segmented training text:
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? The columns of the table are the percentages that are split at the boundary, that as many random cuts would split there, and that are split *only* at the boundary. The last column is the number of tokens that never occur in the segmented training text:
 
 
 # %% tags=["hide-input"]
@@ -580,14 +580,12 @@ def compare(name, segment_word, unused):
     at_boundary, only_there, by_chance = compound_splits(segment_word)
     compared[name] = at_boundary, only_there, unused
     print(
-        f"{name:13} {at_boundary:15.0%} {by_chance:16.0%} {only_there:12.0%} {unused:15}"
+        f"{name:13} {at_boundary:9.0%} {by_chance:7.0%} {only_there:11.0%} {unused:7}"
     )
 
 
 compared = {}
-print(
-    "size            at the boundary   by random cuts   only there   unused tokens"
-)
+print("size           boundary  random  only there  unused")
 for size in (1000, 2000):
     merged = bpe_ranks(size)
     used = {symbol for word in set(words) for symbol in segment(word, merged)}
@@ -717,7 +715,7 @@ assert 1.7 < n_tokens[2] < 1.85
 # %% [markdown]
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. At about 4,900, no pair is left to merge: each word of the training text is a single token, except for a few long ones. (A token has at most 16 characters.) SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
-# In the end, only a comparison of the translations decides. We made one on real text, the captions ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling raised BLEU clearly. In complete runs, a larger vocabulary alone made hardly any difference from English to German. So compare models that have been trained for as long as you will train yours.
+# In the end, only a comparison of the translations decides. We made one on real text, the captions ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised BLEU, the usual measure of translation quality ([Evaluation](13_evaluation.ipynb)). In complete runs, a larger vocabulary alone made hardly any difference from English to German. So compare models that have been trained for as long as you will train yours.
 #
 # A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word.
 #

@@ -93,7 +93,8 @@ small = replace(recipe.model, d_model=64, d_ff=256, norm="post")
 def new_model(**settings):
     torch.manual_seed(0)
     model = Transformer(replace(small, **settings))
-    adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    betas = (0.9, 0.98)
+    adam = torch.optim.Adam(model.parameters(), betas=betas, eps=1e-9, fused=True)
     return model, adam
 
 

@@ -410,7 +410,7 @@ def learning_rate_factor(step, steps):
 
 
 def train(model, loss_of, next_batch, steps, learning_rate=0.003):
-    adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
     for step in range(steps):
         factor = learning_rate_factor(step, steps)
         adam.param_groups[0]["lr"] = learning_rate * factor

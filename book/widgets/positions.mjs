@@ -2,7 +2,7 @@
 // hand by an angle that doesn't depend on the position (chapter 5). `angles` and `sinusoidalEncoding` are those of transformer/positions.py.
 
 import { h } from "./html.mjs";
-import { KEY, PLAIN, QUERY, format, formatVector, showWidget, slider, statusLine, table } from "./parts.mjs";
+import { KEY, PLAIN, QUERY, format, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 /** Return the angle position / base^(2i/width) of each pair of dimensions. */
 export function angles(position, width, base = 10000) {
@@ -59,10 +59,10 @@ function render({ el }) {
     status.textContent =
       `Blue: position ${p}. Orange: position ${p + k}${p + k ? "" : ", the first one"}. The rotation of each hand from blue to orange depends on k but not on the ` +
       `position. The same holds for the dot product of the two vectors, ${format(product)}.`;
-    const columns = ["pair", "rotation", `from ${from} to ${to}`, "wavelength", `p = ${p}`, `p = ${p + k}`];
+    const columns = ["pair", `from ${p} to ${p + k}`, `from ${from} to ${to}`, "wavelength"];
     numbers.replaceChildren(
-      table(`How far the hand of each pair turns from position ${p} to ${p + k}, and from ${from} to ${to}: by the same angle. The last two columns have its sine and cosine`, columns,
-        rotation.map((angle, i) => [`${i}`, degrees(angle), degrees(rotationAt0[i]), wavelength(i), formatVector(pair(first, i)), formatVector(pair(second, i))])),
+      table(`How far the hand of each pair turns from position ${p} to ${p + k}, and from ${from} to ${to}: by the same angle`, columns,
+        rotation.map((angle, i) => [`${i}`, degrees(angle), degrees(rotationAt0[i]), wavelength(i)])),
     );
   }
 

@@ -7,7 +7,13 @@ from axe_playwright_python.sync_playwright import Axe
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 STRUCTURE = {"rules": {rule: {"enabled": False} for rule in COLOURS["runOnly"]}}
 WIDTH = {"runOnly": ["aria-hidden-focus", "button-name", "link-name", "scrollable-region-focusable", "target-size"]}
-AXE = {"wide": (STRUCTURE, COLOURS), "narrow": (WIDTH,), "dark": (COLOURS,)}
+AXE = {
+    "structure": (STRUCTURE,),
+    "colours": (COLOURS,),
+    "wide": (STRUCTURE, COLOURS),
+    "narrow": (WIDTH,),
+    "dark": (COLOURS,),
+}
 """What is checked: a dark page has the structure of the wide one, and so has a narrow page, which has its colours, too;
 but a narrow one has other menus, and more that scrolls."""
 REPEATED_COLOURS = """() => {
@@ -53,10 +59,10 @@ def without(tab, parts):
     put_back.evaluate("putBack => putBack()")
 
 
-def barriers(tab, look):
+def barriers(tab, what):
     """Return the serious and critical problems of a page: the rule, the element, and how to fix it."""
     problems = []
-    for rules in AXE[look]:
+    for rules in AXE[what]:
         with without(tab, REPEATED_COLOURS if rules is COLOURS else SHAPES_AND_WORDS):
             problems += Axe().run(tab, options={"resultTypes": ["violations"], **rules}).response["violations"]
     return [

@@ -1,6 +1,6 @@
 """Fixtures for the built book and a browser; without them tests are skipped with the reason."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,10 @@ SAMPLE = {
     "chapters/02_attention.html",
     "chapters/09_data_and_batching.html",
 }
-"""Pages that are looked at in dark mode, and on a narrow screen with axe-core, in every run; between them they have all
-kinds of content. The others are looked at weekly."""
+"""Pages that are looked at in dark mode, on a narrow screen with axe-core, and for their colours, in every run; between
+them they have all kinds of content. The others are looked at weekly."""
+WEEKLY = {"test_a_page_has_no_barriers": ("dark", "narrow"), "test_colours_have_enough_contrast": ("dark", "wide")}
+"""Looks of the pages outside the sample that a test looks at weekly; for all other tests, it is the dark one."""
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OTHERS = {"genindex.html", "search.html", "prf-prf.html", "404.html"}
 
@@ -41,7 +43,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``page`` for each page, ``look`` for each look, and ``shown`` for each page in each look."""
     pages = built_pages() or [pytest.param(None, id="none")]
     if "shown" in metafunc.fixturenames:
-        weekly = ("dark", "narrow") if metafunc.function.__name__ == "test_a_page_has_no_barriers" else ("dark",)
+        weekly = WEEKLY.get(metafunc.function.__name__, ("dark",))
         shown = [
             pytest.param(
                 (page, look),
@@ -145,8 +147,25 @@ def alone(browser):
 
 
 @pytest.fixture(scope="module")
-def shown(opened, address, request):
-    """A page, opened once for all tests that look at it: its name, the look, the tab and a list of errors."""
+def windows():
+    """What was opened last, by the address of the page."""
+    with ExitStack() as windows:
+        windows.opened = {}
+        yield windows
+
+
+@pytest.fixture(scope="module")
+def shown(opened, address, windows, request):
+    """A page, opened once for all tests that look at it: its name, the look, the tab and a list of errors.
+
+    For a phone, the pages outside the sample aren't opened once more: their window becomes narrow.
+    """
     page, look = request.param
-    with opened(address + page, look) as (tab, errors):
-        yield page, look, tab, errors
+    if look == "narrow" and page not in SAMPLE and page in windows.opened:
+        tab, errors = windows.opened[page]
+        tab.set_viewport_size(LOOKS[look]["viewport"])
+    else:
+        windows.close()
+        tab, errors = windows.enter_context(opened(address + page, look))
+        windows.opened = {page: (tab, errors)} if look == "wide" else {}
+    return page, look, tab, errors

@@ -21,15 +21,15 @@ SMALL_WIDGETS = {
 """For each widget: its chapter, a control, a key, and a text that is shown after the key has been pressed."""
 
 
-HIDE_THE_REST = """widget => {
+REMOVE_THE_REST = """widget => {
     for (let part = widget; part !== document.body; part = part.parentElement)
-        for (const other of part.parentElement.children) other.hidden = other !== part;
+        for (const other of [...part.parentElement.children]) if (other !== part) other.remove();
 }"""
 
 
 def barriers(tab, widget, **only):
-    """Hide the rest of the page, which saves seconds; return axe-core's serious and critical problems in a widget."""
-    widget.evaluate(HIDE_THE_REST)
+    """Remove the rest of the page, which saves seconds; return axe-core's serious and critical problems in a widget."""
+    widget.evaluate(REMOVE_THE_REST)
     options = {"resultTypes": ["violations"], "preload": False, **only}
     violations = Axe().run(tab, context=".small-widget", options=options).response["violations"]
     return [(v["id"], node["html"][:200]) for v in violations if v["impact"] in BARRIERS for node in v["nodes"]]
