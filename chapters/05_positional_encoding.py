@@ -689,18 +689,19 @@ Row(
             "Accuracy on three back over positions 3 to 63. Rotary is at 1 "
             "everywhere. Learned is near 1 up to position 12, falls before the end "
             "of the trained positions and stays just above chance, a tenth. "
-            "Sinusoidal goes up and down: at some of the trained positions it is "
-            "below 0.6 already, and after them it is mostly near chance, with a few "
-            "high peaks."
+            "Sinusoidal goes up and down: even at some of the trained positions it "
+            "is below 0.6, and after them it is mostly near chance, with a few high "
+            "peaks."
         ),
     ),
     Picture(
         by_position("the first", "Accuracy: the first token"),
         alt=(
             "Accuracy on the first over positions 3 to 63. Learned is near 1 "
-            "everywhere. Sinusoidal is below it at the trained positions already "
-            "and falls to about a half at the end. Rotary is at chance, a tenth, at "
-            "nearly all positions, the trained ones included, with a peak near 20."
+            "everywhere. Sinusoidal is below it even at the trained positions, "
+            "falls to about a third near position 60 and ends at about a half. "
+            "Rotary is at chance, a tenth, at nearly all positions, the trained ones "
+            "included, with a peak near 20."
         ),
     ),
     caption=(

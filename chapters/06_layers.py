@@ -766,8 +766,8 @@ Captioned(
             "the embedding, then in each of four layers norm, attention, sum, "
             "norm, feed-forward, sum, and the final norm. Two bar charts show the "
             "standard deviation of each word's vector there and its cosine with "
-            "the embedding. The standard deviation of the sums grows, and the "
-            "cosine falls slowly."
+            "the embedding. The standard deviation of the sums grows, and "
+            "for most words the cosine falls slowly."
         ),
         initial=names.index("layer 1, feed-forward added"),
     ),

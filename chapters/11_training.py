@@ -344,8 +344,8 @@ Picture(
         "Scatter plot with logarithmic axes: for each weight tensor of the model, the "
         "size of its gradients and of its step. In Adam's first step all tensors are "
         "on a level line, at 1 or just below. At step 120 the gradients span more than "
-        "an order of magnitude, and the steps lie in a level band from 0.1 to 0.4. A "
-        "dashed diagonal shows gradient descent."
+        "an order of magnitude, and the steps lie in a level band from 0.1 to about "
+        "0.3. A dashed diagonal shows gradient descent."
     ),
     caption=(
         "Gradient and step size of each weight tensor of the healthy run, C. Adam's "

@@ -232,7 +232,7 @@ print(f"This page was built on a {device.type.upper()} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. At an operation such as `x @ y`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
+# A GPU doesn't run your Python program; the CPU does. At an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -240,7 +240,8 @@ def timeline(kernel_time, n=6, launch_time=5.0):
     """Start and end of n kernels on the GPU, in microseconds."""
     times, gpu_free = [], 0.0
     for i in range(1, n + 1):
-        start = max(i * launch_time, gpu_free)  # launched, GPU free
+        # when it is launched, and the GPU is free
+        start = max(i * launch_time, gpu_free)
         gpu_free = start + kernel_time
         times.append((start, gpu_free))
     return times

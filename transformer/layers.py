@@ -81,7 +81,8 @@ class EncoderLayer(ActivationCheckpointedLayer):
         super().__init__()
         self.self_attention = build_attention(config, rotation)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
-        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
+        residuals = [Residual(config.d_model, config.dropout, config.norm) for _ in range(2)]
+        self.residuals = nn.ModuleList(residuals)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Transform x, (batch, source, d_model), with the source's padding mask; return the same shape."""
@@ -101,7 +102,8 @@ class DecoderLayer(ActivationCheckpointedLayer):
         self.self_attention = build_attention(config, rotation)
         self.cross_attention = build_attention(config)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
-        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(3))
+        residuals = [Residual(config.d_model, config.dropout, config.norm) for _ in range(3)]
+        self.residuals = nn.ModuleList(residuals)
 
     def forward(
         self,

@@ -61,10 +61,10 @@ def without(tab, parts):
 
 def barriers(tab, what):
     """Return the serious and critical problems of a page: the rule, the element, and how to fix it."""
-    problems = []
+    problems, options = [], {"resultTypes": ["violations"], "preload": False}
     for rules in AXE[what]:
         with without(tab, REPEATED_COLOURS if rules is COLOURS else SHAPES_AND_WORDS):
-            problems += Axe().run(tab, options={"resultTypes": ["violations"], **rules}).response["violations"]
+            problems += Axe().run(tab, options={**options, **rules}).response["violations"]
     return [
         f"{problem['id']}: {' '.join(map(str, node['target']))}: {problem['help']}"
         for problem in problems

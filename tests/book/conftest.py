@@ -25,9 +25,13 @@ SAMPLE = {
     "chapters/02_attention.html",
     "chapters/09_data_and_batching.html",
 }
-"""Pages that are looked at in dark mode, on a narrow screen with axe-core, and for their colours, in every run; between
-them they have all kinds of content. The others are looked at weekly."""
-WEEKLY = {"test_a_page_has_no_barriers": ("dark", "narrow"), "test_colours_have_enough_contrast": ("dark", "wide")}
+"""Pages that are looked at in dark mode, on paper, on a narrow screen with axe-core, and for their colours, in every
+run; between them they have all kinds of content. The others are looked at weekly."""
+WEEKLY = {
+    "test_a_page_has_no_barriers": ("dark", "narrow"),
+    "test_colours_have_enough_contrast": ("dark", "wide"),
+    "test_nothing_is_cut_off_on_paper": ("dark", "wide"),
+}
 """Looks of the pages outside the sample that a test looks at weekly; for all other tests, it is the dark one."""
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OTHERS = {"genindex.html", "search.html", "prf-prf.html", "404.html"}

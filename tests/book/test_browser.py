@@ -60,6 +60,14 @@ def test_colours_have_enough_contrast(shown):
         assert barriers(tab, "colours") == []
 
 
+def assert_none(tab, parts):
+    """Check that a script returns no parts of the page, at the latest when charts are drawn anew."""
+    try:
+        tab.wait_for_function(f"{parts}.length === 0", timeout=5000)
+    except TimeoutError:
+        assert tab.evaluate(parts) == []
+
+
 def test_nothing_is_cut_off_on_paper(shown):
     _, look, tab, _ = shown
     if look != "wide":
@@ -70,9 +78,7 @@ def test_nothing_is_cut_off_on_paper(shown):
     parts = f"""[...document.querySelectorAll("article :is(table, pre, img, svg)")]
         .filter(part => part.getBoundingClientRect().right > {WIDTH}).map(part => part.outerHTML.slice(0, 200))"""
     try:
-        tab.wait_for_function(f"{parts}.length === 0", timeout=5000)  # charts are drawn anew
-    except TimeoutError:
-        assert tab.evaluate(parts) == []
+        assert_none(tab, parts)
     finally:
         tab.emulate_media(media="screen")
         tab.set_viewport_size(size)
@@ -124,7 +130,19 @@ def test_every_chart_fits_a_phone(shown):
     _, look, tab, _ = shown
     if look == "narrow":
         boxes = "[...document.querySelectorAll('.text_html:has(.vega-embed)')]"
-        assert tab.evaluate(f"{boxes}.map(box => box.scrollWidth - box.clientWidth).filter(excess => excess > 1)") == []
+        assert_none(tab, f"{boxes}.map(box => box.scrollWidth - box.clientWidth).filter(excess => excess > 1)")
+
+
+def test_a_chart_is_as_wide_as_it_should_be_when_a_phone_is_turned(opened, address):
+    width = "document.querySelector('[id^=altair-viz] svg').getBoundingClientRect().width"
+    with opened(f"{address}chapters/17_wmt14.html") as (tab, errors):
+        wide = tab.evaluate(width)
+        for _ in range(2):
+            tab.set_viewport_size({"width": 390, "height": 900})
+            tab.wait_for_function(f"{width} < 390")
+            tab.set_viewport_size({"width": 900, "height": 390})
+            tab.wait_for_function(f"wide => Math.abs({width} - wide) <= 1", arg=wide)
+        assert wide > 390 and errors == []
 
 
 def test_two_panels_of_a_chart_are_side_by_side_where_the_window_is_wide(opened, address):

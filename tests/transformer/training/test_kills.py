@@ -116,11 +116,10 @@ def train_to_the_end(run: Path, world_size: int, steps: int, pairs: Path | None 
         assert session.torchrun.wait(HANG_SECONDS) == 0, (run.parent / "output.txt").read_text()[-2000:]
 
 
-@pytest.mark.parametrize(
-    ("world_size", "kills"),
-    [(2, 3), pytest.param(2, 20, marks=pytest.mark.soak), pytest.param(4, 20, marks=pytest.mark.soak)],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("world_size", "kills"), [(2, 20), (4, 20)])
 def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(world_size: int, kills: int, tmp_path: Path) -> None:
+    """Weekly. In every run, `test_resume` does this with one process, and `test_distributed` kills one of two."""
     rng = random.Random(world_size)
     steps = 2 * STEPS_PER_SESSION * (kills + 1)  # until its processes are found and killed, a session goes on
     started = time.monotonic()

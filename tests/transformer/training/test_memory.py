@@ -101,8 +101,9 @@ def measured_memory(
         (SMALL, {"average_steps": 2}, MANY_PAIRS, "fp32"),
         (SMALL, {"optimizer": "muon"}, MANY_PAIRS, "fp32"),
         (SMALL, {}, MANY_PAIRS, "bf16"),
-        (MIDDLE, {}, MANY_PAIRS, "fp32"),
-        pytest.param(BASE, {}, FEW_PAIRS, "fp32", marks=pytest.mark.slow),
+        # The larger models differ in nothing but size:
+        pytest.param(MIDDLE, {}, MANY_PAIRS, "fp32", marks=pytest.mark.soak),
+        pytest.param(BASE, {}, FEW_PAIRS, "fp32", marks=pytest.mark.soak),
         # half a minute to many minutes each on a processor that emulates bfloat16:
         pytest.param(replace(SMALL, attention="explicit"), {}, LONG_PAIRS, "bf16", marks=pytest.mark.soak),
         pytest.param(MIDDLE, {"activation_checkpointing": True}, MANY_PAIRS, "bf16", marks=pytest.mark.soak),
