@@ -152,10 +152,9 @@ def alone(browser):
 
 @pytest.fixture(scope="module")
 def windows():
-    """What was opened last, by the address of the page."""
-    with ExitStack() as windows:
-        windows.opened = {}
-        yield windows
+    """A stack that closes what was opened last, and its tab and errors by page if it is wide."""
+    with ExitStack() as stack:
+        yield stack, {}
 
 
 @pytest.fixture(scope="module")
@@ -165,11 +164,15 @@ def shown(opened, address, windows, request):
     For a phone, the pages outside the sample aren't opened once more: their window becomes narrow.
     """
     page, look = request.param
-    if look == "narrow" and page not in SAMPLE and page in windows.opened:
-        tab, errors = windows.opened[page]
+    stack, wide = windows
+    if look == "narrow" and page not in SAMPLE and page in wide:
+        tab, errors = wide[page]
         tab.set_viewport_size(LOOKS[look]["viewport"])
+        tab.wait_for_timeout(400)  # the theme makes what scrolls focusable when the size hasn't changed for 300 ms
     else:
-        windows.close()
-        tab, errors = windows.enter_context(opened(address + page, look))
-        windows.opened = {page: (tab, errors)} if look == "wide" else {}
+        stack.close()
+        wide.clear()
+        tab, errors = stack.enter_context(opened(address + page, look))
+        if look == "wide":
+            wide[page] = tab, errors
     return page, look, tab, errors
