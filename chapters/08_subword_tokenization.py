@@ -572,7 +572,7 @@ except RuntimeError as error:
 assert largest == 2373 and "value <= 2373" in message
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? The table shows how many are split at the boundary, how many would be with as many random cuts, and how many are split *only* there. The last column is the number of tokens that never occur in the segmented training text:
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? The table shows how many are split at the boundary, how many would be if the same number of cuts were random, and how many are split *only* at the boundary. The last column is the number of tokens that never occur in the segmented training text:
 
 
 # %% tags=["hide-input"]

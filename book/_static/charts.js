@@ -20,7 +20,7 @@
     const single = !(spec.hconcat || spec.vconcat || spec.concat || spec.facet || spec.repeat);
     if (!single || spec.width === "container") return chart;
 
-    const drawn = () => box.querySelector("svg").getBoundingClientRect().width;
+    const drawn = () => box.querySelector("svg, canvas").getBoundingClientRect().width;
     const natural = drawn();
     let canShrink = false;
     const fit = async () => {

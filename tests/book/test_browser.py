@@ -143,6 +143,9 @@ def test_a_chart_is_as_wide_as_it_should_be_when_a_phone_is_turned(opened, addre
             tab.set_viewport_size({"width": 900, "height": 390})
             tab.wait_for_function(f"wide => Math.abs({width} - wide) <= 1", arg=wide)
         assert wide > 390 and errors == []
+    with opened(f"{address}chapters/17_wmt14.html", "narrow") as (tab, errors):
+        tab.wait_for_function(f"{width} < 390")
+        assert errors == []
 
 
 def test_two_panels_of_a_chart_are_side_by_side_where_the_window_is_wide(opened, address):
