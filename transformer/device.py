@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import psutil  # type: ignore[import-untyped]
 import torch
+from torch import Tensor
 
 from transformer.errors import UserError, quote, suggest
 
@@ -80,6 +81,14 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     if not torch.compiler.is_compiling() and not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+def activation_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype in which the model stores what it computes from x: in mixed precision 16 bits, otherwise x's."""
+    device = x.device.type
+    if device == "meta" or x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
+        return x.dtype
+    return torch.get_autocast_dtype(device)
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

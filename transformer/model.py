@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformer.attention import KeyValue, KeyValueCache
 from transformer.config import ModelConfig
 from transformer.data.tokenizer import PAD
-from transformer.device import without_autocast
+from transformer.device import activation_dtype, without_autocast
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
 from transformer.positions import rotary_table, sinusoidal_encoding
@@ -109,7 +109,7 @@ class Transformer(nn.Module):
                 tokens, because the columns are beams.
 
         Returns:
-            (batch, length, d_model).
+            (batch, length, d_model); in mixed precision in 16 bits, like the output of every layer.
 
         Raises:
             ValueError: if ids have another shape or dtype, are longer than ``max_length``, or outside the vocabulary.
@@ -121,7 +121,7 @@ class Transformer(nn.Module):
         vectors = embedding(ids) * math.sqrt(self.config.d_model)
         if self.positions is not None:
             vectors = vectors + self.positions[first:end]
-        return self.dropout(vectors)
+        return self.dropout(vectors.to(activation_dtype(vectors)))
 
     def _check_ids(self, ids: Tensor) -> None:
         """Check shape, dtype and range of token ids.

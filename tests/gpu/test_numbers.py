@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import transformer
 from transformer.attention import attention, fused_attention
-from transformer.config import ModelConfig
+from transformer.config import ModelConfig, Norm
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import PreparedData
 from transformer.device import DeviceName, Precision, choose_device
@@ -100,6 +100,22 @@ def test_the_loss_and_its_gradient(
     result.backward()
     assert float(result.detach()) == pytest.approx(float(expected.detach()), rel=error)
     assert (gradient(loss) - gradient(exact)).norm() < error * gradient(exact).norm()
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_layers_store_their_output_in_16_bits_if_the_precision_is_mixed(
+    precision: Precision, norm: Norm, name: DeviceName, shape: ModelConfig, data: PreparedData
+) -> None:
+    device = choose_device(name, precision)
+    batch, model = one_batch(data).to(device.torch_device), Transformer(replace(shape, norm=norm))
+    model.to(device.torch_device)
+    dtypes = set()
+    for layer in (*model.encoder, *model.decoder):
+        layer.register_forward_hook(lambda layer, inputs, output: dtypes.update((inputs[0].dtype, output.dtype)))
+    with device.autocast():
+        assert model(batch.source, batch.decoder_input).dtype == torch.float32
+    assert dtypes == {device.autocast_dtype or torch.float32}
 
 
 @pytest.mark.parametrize(("precision", "error"), PRECISIONS)

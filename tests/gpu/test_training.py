@@ -165,6 +165,22 @@ def test_batches_of_all_lengths_are_compiled_once(
     assert counter.frame_count == 1
 
 
+def test_the_small_batch_at_the_end_of_an_epoch_is_not_compiled_again(
+    name: DeviceName, shape: ModelConfig, tmp_path: Path
+) -> None:
+    """Some optimisations of PyTorch are for tensors of at least 5 · 2²⁰ elements, which are 81,920 positions here."""
+    if name == "cpu":
+        pytest.skip("the compiler for CPUs has other limits")
+    torch._dynamo.reset()
+    data = random_data(tmp_path, 3500, shape.vocab_size, shape.max_length - 4)
+    training = trainer(name, shape, data, "bf16", TrainingConfig(batch_tokens=80_000), compiled=True)
+    sizes = [training.batches.collate(pairs).labels.numel() for pairs in training.batches.plan]
+    assert max(sizes) > 81_920 > 60_000 > min(sizes)
+    assert training.training_module._compiled_call_impl is not None, "it runs uncompiled"
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        losses(training, len(sizes))
+
+
 def test_without_a_compiler_training_goes_on_uncompiled(
     name: DeviceName,
     shape: ModelConfig,

@@ -21,6 +21,7 @@ from transformer.data.batching import Batches, Sequences
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
+from transformer.training.compilation import compile_or_explain
 from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import ModelWithLoss, Trainer
 
@@ -53,6 +54,22 @@ def test_training_compiles_to_the_same_gradients(checkpointing: bool) -> None:
         forward(source, target).logsumexp(-1).sum().backward()
         gradients.append(model.encoder[0].self_attention.query_key_value.weight.grad.clone())
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
+
+
+@needs_compiler
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_dropout_draws_the_same_random_numbers() -> None:
+    module, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)), torch.ones(3, 8)
+    results: list[Tensor] = []
+
+    def run() -> float:
+        torch.manual_seed(0)
+        results.append(module(x).detach())
+        return 1.0
+
+    compile_or_explain(module, run, DistributedContext())
+    assert module._compiled_call_impl is not None
+    torch.testing.assert_close(*results)
 
 
 @needs_compiler

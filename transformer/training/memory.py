@@ -88,12 +88,13 @@ def estimate_memory(
     d_model, d_ff, n_layers, vocab_size = model.d_model, model.d_ff, model.n_layers, model.vocab_size
     source, target = batch.pairs * batch.source, batch.pairs * batch.target  # number of positions
     is_gpu, is_mixed = device.type == "cuda", device.autocast_dtype is not None
-    element_size = 2 if is_mixed else 4  # around matrix products; 4 in residual connections and norms
+    element_size = 2 if is_mixed else 4
+    norm_size = 4 if is_gpu else element_size  # a GPU's layer norm keeps a copy of its input in float32
     mask_size = 1 if is_gpu else element_size  # dropout's mask holds bools on a GPU
 
     def sublayer(positions: int) -> int:
         """Bytes for its input, the mask of its dropout, and the sum that the layer norm or the next sublayer gets."""
-        return positions * d_model * (element_size + (mask_size if model.dropout else 0) + 4)
+        return positions * d_model * (element_size + (mask_size if model.dropout else 0) + norm_size)
 
     def attention(queries: int, keys: int, key_length: int) -> int:
         """Bytes for queries, keys, values and the joined heads; and, unless the kernel is fused, the weights."""
@@ -123,9 +124,9 @@ def estimate_memory(
     loss = 2 * target * d_model * element_size + embedding + (4 if not is_mixed else 6 if is_gpu else 12) * chunk
     backward = 2 * target * d_ff * element_size + embedding  # through the last feed-forward
 
-    activations = (source + target) * d_model * (4 + (mask_size if model.dropout else 0))  # embeddings, with dropout
+    activations = (source + target) * d_model * (element_size + (mask_size if model.dropout else 0))  # embeddings, with dropout
     if training.activation_checkpointing:
-        activations += n_layers * (source + target) * d_model * 4  # each layer's input
+        activations += n_layers * (source + target) * d_model * element_size  # each layer's input
         backward += decoder_layer  # recomputed
     else:
         activations += n_layers * (encoder_layer + decoder_layer)
