@@ -88,7 +88,7 @@ def estimate_memory(
     d_model, d_ff, n_layers, vocab_size = model.d_model, model.d_ff, model.n_layers, model.vocab_size
     source, target = batch.pairs * batch.source, batch.pairs * batch.target  # number of positions
     is_gpu, is_mixed = device.type == "cuda", device.autocast_dtype is not None
-    element_size = 2 if is_mixed else 4
+    element_size = 2 if is_mixed else 4  # of all activations
     norm_size = 4 if is_gpu else element_size  # a GPU's layer norm keeps a copy of its input in float32
     mask_size = 1 if is_gpu else element_size  # dropout's mask holds bools on a GPU
 
@@ -124,7 +124,8 @@ def estimate_memory(
     loss = 2 * target * d_model * element_size + embedding + (4 if not is_mixed else 6 if is_gpu else 12) * chunk
     backward = 2 * target * d_ff * element_size + embedding  # through the last feed-forward
 
-    activations = (source + target) * d_model * (element_size + (mask_size if model.dropout else 0))  # embeddings, with dropout
+    # the embeddings, with dropout
+    activations = (source + target) * d_model * (element_size + (mask_size if model.dropout else 0))
     if training.activation_checkpointing:
         activations += n_layers * (source + target) * d_model * element_size  # each layer's input
         backward += decoder_layer  # recomputed
