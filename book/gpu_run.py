@@ -13,12 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 from tyro.conf import Positional, arg
 
-from transformer.bench.baselines import HuggingFaceMarian
+from transformer.bench.baselines import CTranslate2, HuggingFaceMarian, ModelWithCrossEntropy
 from transformer.bench.runner import timed
 from transformer.command_line import check_name, run_command
 from transformer.config import PRESETS, TrainingConfig
@@ -35,7 +35,7 @@ from transformer.data.batching import pad
 from transformer.data.synthetic import random_data, random_pairs
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
-from transformer.device import Device, choose_device
+from transformer.device import Device, DeviceName, choose_device
 from transformer.errors import UserError
 from transformer.files import write_atomically
 from transformer.model import Transformer
@@ -48,8 +48,8 @@ RESULTS = Path(__file__).parent / "results" / "gpu"
 RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
 """A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
-HUGGING_FACE_BATCH = 1001
-"""Sentences that Hugging Face's search translates at once; it doesn't choose a number that fits into memory."""
+OTHER_BATCH = 1001
+"""Sentences that other implementations translate at once; they don't choose a number that fits into memory."""
 OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
 
 
@@ -96,6 +96,7 @@ STEPS: dict[str, Step] = {
         "How much faster is it compiled?",
         **_bench("wmt14-base", "--steps", "50", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
     ),
+    "ladder": Step("How much does each change make training steps faster?", **_measure("ladder")),
     "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
     "big-compiled": Step(
@@ -218,7 +219,7 @@ def measure(
     """Measure one of the things that `transformer bench` doesn't, and write a JSON file; the steps call this.
 
     Args:
-        name: attention, training-profile or decoding.
+        name: attention, training-profile, decoding or ladder.
         output: The JSON file.
         quick: With tiny sizes, on any device.
     """
@@ -274,7 +275,7 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Translate 3,003 random sentences of 25 ± 12 tokens, as many as newstest2014 has, with an untrained model.
 
     Its translations have as many new tokens as allowed here: 30, which is about the mean of newstest2014. Hugging
-    Face's ``generate``, with the same weights in 16 bits, is the comparison.
+    Face's ``generate`` and CTranslate2, with the same weights in 16 bits, are the comparison.
     """
     shape = PRESETS["small" if quick else "base"]
     count, tokens = (8, 4) if quick else (3003, 30)
@@ -295,17 +296,28 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
                 device, quick, partial(_decode_all, partial(search, model), sources, device, batch, tokens)
             )
         yield _decoding_speed("ours", name, count, tokens, min(batch, count), seconds)
-    try:
-        marian = HuggingFaceMarian(model)
-    except ImportError as error:
-        yield {"implementation": "Hugging Face Marian", "error": str(error)}
-        return
+    for other, prepare in (("Hugging Face Marian", _marian), ("CTranslate2", _ctranslate2)):
+        try:
+            implementation = prepare(model, device)
+        except (ImportError, RuntimeError) as error:  # a RuntimeError if a library that it needs is missing
+            yield {"implementation": other, "error": str(error)}
+            continue
+        for name, (beam_size, _) in searches.items():
+            search = partial(implementation.search, beam_size=beam_size)
+            seconds = _seconds(device, quick, partial(_decode_all, search, sources, device, OTHER_BATCH, tokens))
+            yield _decoding_speed(other, name, count, tokens, min(OTHER_BATCH, count), seconds)
+
+
+def _marian(model: Transformer, device: Device) -> HuggingFaceMarian:
+    """Convert a model to Hugging Face's, with weights in the device's precision."""
+    marian = HuggingFaceMarian(model)
     marian.model.to(device.autocast_dtype or torch.float32)
-    for name, (beam_size, _) in searches.items():
-        search = partial(marian.search, beam_size=beam_size)
-        batch = HUGGING_FACE_BATCH
-        seconds = _seconds(device, quick, partial(_decode_all, search, sources, device, batch, tokens))
-        yield _decoding_speed("Hugging Face Marian", name, count, tokens, min(batch, count), seconds)
+    return marian
+
+
+def _ctranslate2(model: Transformer, device: Device) -> CTranslate2:
+    """Convert a model to CTranslate2's, with weights in the device's precision."""
+    return CTranslate2(model, device, threads=1)
 
 
 def _seconds(device: Device, quick: bool, decode: Callable[[], object]) -> float:
@@ -337,6 +349,56 @@ def _decode_all(
         search(source, max_new_tokens=max_new_tokens)
 
 
+LADDER: dict[str, dict[str, Any]] = {
+    "explicit attention, all logits, float32": {},
+    "+ fused attention": {"attention": "fused"},
+    "+ loss in chunks": {"loss_in_chunks": True},
+    "+ mixed precision": {"precision": "auto"},
+    "+ torch.compile": {"compiled": True},
+}
+"""What each version of the training step changes; it keeps the changes of those before it."""
+
+
+def measure_ladder(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+    """Time training steps of the base model: first with explicit attention and all logits at once, in float32.
+
+    Then with one change after another, up to the steps that `transformer train` takes.
+    """
+    shape = PRESETS["small" if quick else "base"]
+    steps, batch_tokens = (1, 200) if quick else (20, 25_000)
+    with TemporaryDirectory() as folder:
+        data = random_data(Path(folder), 500 if quick else 50_000, shape.vocab_size)
+        version: dict[str, Any] = {
+            "attention": "explicit", "precision": "fp32", "loss_in_chunks": False, "compiled": False
+        }  # fmt: skip
+        for name, changes in LADDER.items():
+            version |= changes
+            if version["compiled"] and device.type != "cuda":
+                continue
+            there = choose_device(cast(DeviceName, device.type), version["precision"])
+            model, config = replace(shape, attention=version["attention"]), TrainingConfig(batch_tokens=batch_tokens)
+            trainer = Trainer(model, config, data, there, DistributedContext(), version["compiled"])
+            if not version["loss_in_chunks"]:
+                trainer.model_with_loss = ModelWithCrossEntropy(trainer.model, config.label_smoothing)
+            _take_steps(trainer, 1 if quick else 10)
+            if device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            tokens = trainer.progress.target_tokens
+            seconds, _ = timed(there, partial(_take_steps, trainer, steps))
+            yield {
+                "step": name,
+                "milliseconds_per_step": 1000 * seconds / steps,
+                "target_tokens_per_second": (trainer.progress.target_tokens - tokens) / seconds,
+                "peak_memory": torch.cuda.max_memory_allocated() if device.type == "cuda" else None,
+            }
+            del trainer
+
+
+def _take_steps(trainer: Trainer, steps: int) -> None:
+    for _ in range(steps):
+        trainer.step()
+
+
 def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Profile training steps of the base model: the share of time in which the device is busy, and its top kernels."""
     shape = PRESETS["small" if quick else "base"]
@@ -346,8 +408,7 @@ def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
         alone = DistributedContext()
         for compiled in (False, True) if device.type == "cuda" else (False,):
             trainer = Trainer(shape, TrainingConfig(batch_tokens=batch_tokens), data, device, alone, compiled)
-            for _ in range(1 if quick else 10):
-                trainer.step()
+            _take_steps(trainer, 1 if quick else 10)
             yield {"compiled": compiled, **_profile(trainer, steps)}
 
 
@@ -356,7 +417,7 @@ def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
     device, on_gpu = trainer.device, trainer.device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as profiler:
-        seconds, _ = timed(device, lambda: [trainer.step() for _ in range(steps)])
+        seconds, _ = timed(device, partial(_take_steps, trainer, steps))
     busy: Counter[str] = Counter()  # milliseconds of each kernel
     calls: Counter[str] = Counter()
     here = DeviceType.CUDA if on_gpu else DeviceType.CPU
@@ -378,6 +439,7 @@ MEASUREMENTS: dict[str, Callable[[Device, bool], Iterator[dict[str, Any]]]] = {
     "attention": measure_attention,
     "training-profile": profile_training,
     "decoding": measure_decoding,
+    "ladder": measure_ladder,
 }
 COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "list": list_steps, "measure": measure}
 

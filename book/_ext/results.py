@@ -481,7 +481,7 @@ MASKS = {"none": "none", "padding": "padding", "is_causal": "causal"}
 
 
 def gpu(root: Path) -> list[Part]:
-    """Return what has been measured on a GPU: training steps, attention and decoding."""
+    """Return what has been measured on a GPU: training steps, attention, decoding, and a training on real text."""
     folder = root / "book" / "results" / "gpu"
     found = {path.stem: read(path) for path in sorted(folder.glob("*.json")) if not path.stem.endswith(".failed")}
     if not found:
@@ -492,6 +492,9 @@ def gpu(root: Path) -> list[Part]:
         for record in recipes:
             compiled = "compiled" if record["compiled"] else "not compiled"
             parts.append(f"**Training**, {compiled}, on one {gpu_name(facts)}\n\n{recipe.tables(record)}")
+    if "ladder" in found:
+        title = f"**One change after another** on one {gpu_name(found['ladder'])}"
+        parts.append(f"{title}, training steps of the base model\n\n{ladder(found['ladder']['results'])}")
     if "attention" in found:
         title = f"**Attention** on one {gpu_name(found['attention'])}"
         method = "milliseconds forward and backward in one layer of the base model"
@@ -506,6 +509,9 @@ def gpu(root: Path) -> list[Part]:
         title = f"**Decoding** on one {gpu_name(found['decoding'])}"
         method = "with the base model, random weights and random sentences"
         parts.append(f"{title}, {method}\n\n{table(header, rows)}")
+    if "real-text" in found:
+        title = f"**The base model on real text**, on one {gpu_name(found['real-text'])}"
+        parts.append(f"{title}\n\n{real_text(found['real-text']['results'])}")
     origins = [
         [*origin(facts)[:2], f"{facts['gpu']}; {facts['machine']}", *origin(facts)[3:]] for facts in found.values()
     ]
@@ -516,6 +522,29 @@ def gpu(root: Path) -> list[Part]:
 def gpu_name(facts: Mapping[str, Any]) -> str:
     """Return the name of the GPU without its number, memory and versions."""
     return str(facts["gpu"]).split(",")[0].removeprefix("1 × ")
+
+
+def ladder(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the training steps with one change after another."""
+    lines = [
+        [r["step"], f"{r['milliseconds_per_step']:.1f}", f"{r['target_tokens_per_second']:,.0f}",
+         f"{r['peak_memory'] / 1e9:.1f}"]
+        for r in rows
+    ]  # fmt: skip
+    return table(["training step", "mean, ms", "target tokens/s", "peak memory, GB"], lines)
+
+
+def real_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the validation losses of trainings, and BLEU of each at its end."""
+    names = {"fp32": "float32", "bf16": "bfloat16"}
+    header = [f"{run['optimizer'].capitalize()}, {names[run['residual_stream']]}" for run in runs]
+    losses = [{v["step"]: v["valid_loss"] for v in run["validations"]} for run in runs]
+    rows = [[f"validation loss, step {step:,}", *(f"{loss[step]:.2f}" for loss in losses)] for step in losses[0]]
+    for test_set, scores in zip(
+        runs[0]["test_sets"], zip(*(run["test_sets"] for run in runs), strict=True), strict=True
+    ):
+        rows.append([f"BLEU, {test_set['name']}", *(f"{s['scores'][0]['value']:.1f}" for s in scores)])
+    return table(["", *header], rows)
 
 
 def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:

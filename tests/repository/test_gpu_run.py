@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from book import gpu_run
-from book.gpu_run import STEPS, Step, list_steps, measure, run
+from book.gpu_run import LADDER, STEPS, Step, list_steps, measure, run
 from transformer.cli import main
 from transformer.errors import UserError
 from transformer.provenance import provenance
@@ -28,15 +28,19 @@ def test_a_measurement_and_a_training_succeed_on_a_cpu(tmp_path: Path) -> None:
         assert str(tmp_path) not in record["command"]
     ours, theirs = records["decoding"]["results"][:2], records["decoding"]["results"][2:]
     assert [(row["search"], row["sentences"]) for row in ours] == [("greedy", 8), ("beam 4", 8)]
-    assert {row["implementation"] for row in theirs} == {"Hugging Face Marian"}
+    assert [row["implementation"] for row in theirs] == ["Hugging Face Marian"] * 2 + ["CTranslate2"]  # an error
     assert records["captions-1"]["results"][-1]["step"] == 4
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of the profiler
 def test_the_other_measurements_succeed_on_a_cpu(tmp_path: Path) -> None:
-    for name in ("attention", "training-profile"):  # in this process, because starting another takes seconds
+    for name in ("attention", "training-profile", "ladder"):  # in this process, because starting another takes seconds
         measure(name, tmp_path / name, quick=True)
-    attention, (profiled,) = (json.loads((tmp_path / name).read_text()) for name in ("attention", "training-profile"))
+    attention, (profiled,), ladder = (
+        json.loads((tmp_path / name).read_text()) for name in ("attention", "training-profile", "ladder")
+    )
+    assert [row["step"] for row in ladder] == list(LADDER)[:-1], "a CPU's are not compiled"
+    assert all(row["target_tokens_per_second"] > 0 for row in ladder)
     assert all(row["milliseconds"] > 0 for row in attention if row["kernel"] in ("MATH", "PyTorch's choice"))
     assert {row["mask"] for row in attention} == {"none", "padding", "is_causal"}
     assert 0 < profiled["busy_share"] <= 1.1 and profiled["kernels"][0]["calls_per_step"] > 0

@@ -148,8 +148,24 @@ def test_measurements_on_a_gpu(root: Path) -> None:
     missing = {"implementation": "theirs", "error": "not installed"}
     speed = {"seconds": 0.39, "sentences_per_second": 7631.4}
     (folder / "decoding.json").write_text(json.dumps({**common, "results": [decoded | speed, missing]}))
+    version = {"milliseconds_per_step": 36.5, "target_tokens_per_second": 684331.5, "peak_memory": 10_563_785_216}
+    (folder / "ladder.json").write_text(json.dumps({**common, "results": [{"step": "+ torch.compile", **version}]}))
+    runs = [
+        {
+            "optimizer": optimizer,
+            "residual_stream": "bf16",
+            "validations": [{"step": 1000, "valid_loss": loss}],
+            "test_sets": [{"name": "captions", "scores": [{"value": bleu}, {"value": 0.0}]}],
+        }
+        for optimizer, loss, bleu in (("adam", 7.999, 0.25), ("muon", 4.68, 34.57))
+    ]
+    (folder / "real-text.json").write_text(json.dumps({**common, "results": runs}))
     (folder / "big-compiled.failed.json").write_text("{}")
     shown = text(root, "gpu")
+    assert line(shown, "+ torch.compile") == ["+ torch.compile", "36.5", "684,332", "10.6"]
+    assert "Adam, bfloat16" in shown and "Muon, bfloat16" in shown
+    assert line(shown, "validation loss, step 1,000")[1:] == ["8.00", "4.68"]
+    assert line(shown, "BLEU, captions")[1:] == ["0.2", "34.6"]
     assert line(shown, "1,600 × 16") == ["1,600 × 16", "padding", "0.80", "not possible", "1.06", "1.10", "120"]
     assert line(shown, "ours") == ["ours", "greedy", "3,003", "30", "0.39", "7,631"]
     assert "**Attention** on one Some GPU," in shown and "**Decoding** on one Some GPU," in shown
