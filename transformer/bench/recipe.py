@@ -3,6 +3,7 @@
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,6 +32,8 @@ from transformer.training.trainer import Trainer
 
 WARM_UP_STEPS = 5
 """Steps before the measured ones, for compilation, memory allocation and Adam's initial state."""
+GPU_STEPS = 5
+"""Steps in a measured round on a GPU. The bench waits for the GPU after each round, which training never does."""
 CPU_FLOPS, QUICK_FLOPS = 5e11, 2e10
 """Batches are made smaller until a step needs at most about this many FLOPs: on a CPU, and with ``quick``."""
 MATMULS = 5
@@ -47,7 +50,9 @@ def measure_recipes(
 ) -> Iterator[str]:
     """Measure recipes as `measure` does and yield what `report.present` does, two tables per recipe."""
     records = (measure(*item, options, steps, compiled, progress) for item in recipes.items())
-    method = {"steps": f"{steps} interleaved steps after {WARM_UP_STEPS} warm-up steps; medians"}
+    per_round = steps_per_round(options.device)
+    rounds = "single steps" if per_round == 1 else f"rounds of {per_round} steps"
+    method = {"steps": f"{steps} steps in interleaved {rounds} after {WARM_UP_STEPS} warm-up steps; medians"}
     return report.present(options, method, "recipes", ((record, tables(record)) for record in records), output)
 
 
@@ -57,7 +62,7 @@ def measure(
     """Train a recipe and the same with ``torch.nn.Transformer``; return a record for the JSON file.
 
     Args:
-        steps: number of measured steps.
+        steps: number of measured steps; rounded up to full rounds.
         compiled: compile both models.
 
     Raises:
@@ -91,13 +96,19 @@ def measure(
             Implementation("torch.nn.Transformer", partial(train, baseline=True), memory=True),
             Implementation("matrix products alone", partial(_matrix_products, options, tokens / record["flops"])),
         ]
-        rows = run(Benchmark(name, "", "target tokens/s", implementations), options, steps, progress)
+        rounds = math.ceil(steps / steps_per_round(options.device))
+        rows = run(Benchmark(name, "", "target tokens/s", implementations), options, rounds, progress)
     if rows[0].error:
         raise UserError(
             f"training {name} {rows[0].error}; if memory is short, use a smaller model, or smaller batches: "
             f"transformer train {name} --training.gradient-accumulation-steps 2"
         )
     return record | {"implementations": [asdict(row) for row in rows]}
+
+
+def steps_per_round(device: Device) -> int:
+    """Return how many steps are measured together."""
+    return GPU_STEPS if device.type == "cuda" else 1
 
 
 def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> int:
@@ -146,12 +157,14 @@ def _training_step(
     recipe: Recipe, folder: Path, options: BenchmarkOptions, compiled: bool, target_tokens: float, baseline: bool
 ) -> Workload:
     device = options.device
+    steps = steps_per_round(device)
     trainer: Trainer
 
-    def step(number: int) -> float:
+    def take_steps(number: int) -> float:
         nonlocal trainer
         if number > 0:
-            trainer.step()
+            for _ in range(steps):
+                trainer.step()
         else:  # only now, so that the memory of the model is measured too
             alone = DistributedContext()
             trainer = Trainer(recipe.model, recipe.training, PreparedData(folder), device, alone, compiled)
@@ -160,11 +173,11 @@ def _training_step(
             elif device.type == "cuda":
                 trainer.fit_batch_to_memory()
                 torch.cuda.reset_peak_memory_stats()  # forget the batches that didn't fit
-            for _ in range(WARM_UP_STEPS - 1):  # the runner's second warm-up round takes the last step
+            for _ in range(WARM_UP_STEPS - steps):  # the runner's second warm-up round takes the others
                 trainer.step()
-        return target_tokens
+        return steps * target_tokens
 
-    return step
+    return take_steps
 
 
 def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Workload:

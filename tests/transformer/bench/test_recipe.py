@@ -210,6 +210,21 @@ def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.
     assert measured["data"] == "random"
 
 
+def test_a_round_on_a_gpu_takes_several_steps(in_process: None, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.steps_per_round(Device(torch.device("cuda"))) == 5
+    assert module.steps_per_round(QUICK.device) == 1
+    monkeypatch.setattr(module, "steps_per_round", lambda device: 3)
+    taken: list[Trainer] = []
+    monkeypatch.setattr(Trainer, "step", lambda trainer: taken.append(trainer))
+    take_steps = module._training_step(TINY, data, QUICK, compiled=False, target_tokens=10.5, baseline=False)
+    assert [take_steps(number) for number in range(4)] == [3 * 10.5] * 4
+    assert len(taken) == WARM_UP_STEPS + 2 * 3
+    measured = measure("tiny", TINY, QUICK, steps=4, progress=False)
+    assert {len(row["speeds"]) for row in measured["implementations"]} == {2}, "two rounds for four steps"
+    header, *_ = measure_recipes({"tiny": TINY}, QUICK, steps=4, progress=False)
+    assert "4 steps in interleaved rounds of 3 steps after 5 warm-up steps; medians" in header
+
+
 def test_products_count_as_the_training_that_has_their_flops(in_process: None) -> None:
     """Each product of two 256 × 256 matrices has 2 · 256³ FLOPs."""
     assert module._matrix_products(QUICK, tokens_per_flop=0.5)(0) == module.MATMULS * 256**3
