@@ -1139,7 +1139,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 #
 # ### On an H200
 #
-# We measured training steps of the base model with the paper's batch size and random sentences, on 27 November 2026 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). Each row adds one change to the row above. In all of them, a batch has [sentences of similar length](09_data_and_batching.ipynb):
+# We measured training steps of the base model with the paper's batch size and random sentences, on 27 November 2026 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). An H200 computes as fast as an H100, but has more and faster memory. Each row adds one change to the row above. In all of them, a batch has [sentences of similar length](09_data_and_batching.ipynb):
 #
 # | training step | mean of 20 steps, ms | target tokens/s | peak memory, GB |
 # |---|---|---|---|
@@ -1149,7 +1149,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is what the package does: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most, because in float32 nearly all the time goes into matrix products. That is also why fused attention makes hardly a difference here: sentences of 25 tokens have few scores. The loss in chunks doesn't save time but half of the memory. Compilation helps once the matrix products are fast, and small kernels and launches take the larger part of the time.
+# The last row is what the package does: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but half of the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
 #
 # Where do the 36.5 ms go?
 #
@@ -1162,9 +1162,9 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | ReLU | 1.8 |
 # | Adam and clipping | 0.7 |
 # | all others | 3.7 |
-# | not recorded: gaps, or other batches | 2.0 |
+# | the rest of the 36.5 ms: gaps between kernels, or other batches | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate, which came to 52% of the peak: it was for a layer's forward pass only. A step also has a backward pass, a loss, padding and Adam. (The total and the kernels were measured separately.)
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate for an H100, which came to 52% of the peak. But that was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1235,6 +1235,7 @@ if log.exists():  # not in Colab
     }
     base, big = bench["base-compiled"], bench["big-compiled"]
     assert round(speeds["base-compiled"][0] / speeds["base-eager"][0], 1) == 1.6
+    assert round(70.4 / 36.5, 1) == 1.9
     for name in ("base-compiled", "big-compiled"):
         assert 1.9 < speeds[name][0] / speeds[name][1] < 2.2, name
     assert round(base["flops"] / 989e12 * 1e3, 1) == 10.0
@@ -1252,7 +1253,7 @@ if log.exists():  # not in Colab
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# So the package reaches 35% of the *measured peak*, the speed of large matrix products alone. That is 26% of the data sheet's peak if padding doesn't count as work. **The big model reaches 56%** of the measured peak: its matrices are twice as wide, and so the arithmetic intensity of its products is higher.
+# So the package reaches 35% of the *measured peak*, the speed of large matrix products alone. That is 26% of the data sheet's peak if padding doesn't count as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
 #
 # <details><summary>The measurement of the big model, and others with <code>transformer bench</code></summary>
 #
@@ -1260,7 +1261,7 @@ if log.exists():  # not in Colab
 # transformer bench wmt14-big --compile yes
 # ```
 #
-# The bench waits for the GPU after each step, so compare its results only with each other. The last column is the share of the measured peak ([all results](../book/results.md)). The base model was measured a day earlier, when its residual connections were still in float32.
+# The bench waited for the GPU after each step, so its steps may be slower than those of the table above. The last column is the share of the measured peak ([all results](../book/results.md)). The base model was measured a day earlier, when its residual connections were still in float32.
 #
 # | training | compiled | target tokens/s | share |
 # |---|---|---|---|
@@ -1270,7 +1271,7 @@ if log.exists():  # not in Colab
 # | `multi30k`, CPU in float32 | no | 6,740 | 49% |
 # | `multi30k`, CPU in float32 | yes | 5,250 | 39% |
 #
-# On the H200, compiling made the base model's steps 1.6 times as fast. Compiled, both models take about half of the time of a compiled `torch.nn.Transformer`. On the CPU, compiling made the steps slower.
+# On the H200, compiling made the earlier steps of the base model 1.6 times as fast; in the table above, it is 1.9 times. Compiled, both models take about half of the time of a compiled `torch.nn.Transformer`. On the CPU, compiling made the steps slower.
 #
 # </details>
 
@@ -1445,7 +1446,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And computing the gradients of the paper's batch, at 26% of the peak, as on the H200?
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its peak, as the H200 did?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1543,11 +1544,11 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal, and compiles again when they don't. The package turns this assumption off.
 #
-# The fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch copies any other mask. Whether it copies is part of the compiled code, so a mask of the other kind triggers a recompilation. Rounding the lengths of batches up to multiples of 8 avoids that, but the model then computes more padding. Now `fused_attention` allocates the mask with a few more columns instead.
+# The fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch has to copy any other mask. Compiled code is specialised to one of the two cases, so a mask of the other kind triggers a recompilation. Rounding the lengths of batches up to multiples of 8 avoids that, but the model then computes more padding. Now `fused_attention` allocates the mask with a few more columns instead.
 #
-# It is tempting to compile a single layer and to call it six times, because compiling a whole model takes a minute or more. But each call of compiled code costs the CPU time. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
+# It is tempting to compile a single layer and call it six times, because compiling a whole model takes a minute or more. But every call of compiled code takes some time on the CPU. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
 #
-# In a training on real text, one step took 65 seconds. Its batch was the rest at the end of an epoch, only 15 sentence pairs. PyTorch has a faster layer norm for large tensors, and the code that it had compiled took for granted that they are large. So it compiled the model again. With an option that the package now sets, the code doesn't depend on the size.
+# In three trainings on real text, one step took about 65 seconds. Its batch was the rest at the end of an epoch, only 15 sentence pairs. PyTorch has a faster backward pass of layer norms for large tensors. All batches before had been large, so the compiled code assumed large tensors, and PyTorch had to compile the model again for this small batch. The package now sets an option that makes the code independent of the size. (It hasn't been tried on a GPU yet.)
 #
 # </details>
 #

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. (We haven't trained this model at full size yet. At the speed that we measured in fifty steps on one H200, it would take about an hour and a quarter.)
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. (We haven't trained this model at full size yet. At the speed that we measured in twenty steps on one H200, it would take about an hour.)
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -371,7 +371,7 @@ if stored.exists():
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long (see below).
+# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The base model's speed is the mean of 20 steps in a row. The big model's is from `transformer bench`, which waited for the GPU after each step, so training may be a little faster.
 #
 # <details><summary>Why are there two shares?</summary>
 #
@@ -381,13 +381,13 @@ if stored.exists():
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is, presumably because the paper's post-norm layers need a longer warm-up. With [Muon](../book/results.md) it learned. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. (With residual connections in bfloat16 it ended worse than with float32, but single runs that both failed can't tell why.) With Muon, the optimiser from [Training](11_training.ipynb), it learned, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
 # To get the utilisation of your own GPU, take *work per second* from `transformer bench`, subtract the percentage that is padding, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. The overhead and the price of electricity in the code are assumptions, like the rent (`prices`, from the chart): replace them by your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. The overhead and the price of electricity in the code are assumptions, like the rent (`prices`, from the chart): replace them with your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
