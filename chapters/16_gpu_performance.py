@@ -597,7 +597,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. Many language models are trained like this.
+# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short trainings of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). For long trainings of the paper's models we don't know yet.
 #
 # </details>
 #
