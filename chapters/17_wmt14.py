@@ -353,6 +353,9 @@ if stored.exists():
     for record in bench.values():
         real = record["source_tokens"] + record["target_tokens"]
         assert 0.02 < 1 - real / record["padded_tokens"] < 0.031
+    in_bench = statistics.median(bench["base"]["implementations"][0]["speeds"])
+    assert round(in_bench, -3) == 516_000
+    assert round(100_000 * 25_000 / in_bench / 3600, 1) == 1.3
     real_text = {
         (run["optimizer"], run["residual_stream"]): run
         for run in files["real-text"]["results"]
@@ -371,7 +374,7 @@ if stored.exists():
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The base model's speed is the mean of 20 steps in a row. The big model's is from `transformer bench`, which waited for the GPU after each step, so training may be a little faster.
+# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The base model's speed is the mean of 20 steps in a row. The big model's is from `transformer bench`, which waited for the GPU after each step; there, the base model reached only 516,000 tokens a second, which would be 1.3 hours.
 #
 # <details><summary>Why are there two shares?</summary>
 #
@@ -381,7 +384,7 @@ if stored.exists():
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. (With residual connections in bfloat16 it ended worse than with float32, but single runs that both failed can't tell why.) With Muon, the optimiser from [Training](11_training.ipynb), it learned, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. (Of two such runs, the one with residual connections in bfloat16 ended worse, but single runs that both failed can't tell why.) With Muon, the optimiser from [Training](11_training.ipynb), it learned, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
