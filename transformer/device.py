@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import psutil  # type: ignore[import-untyped]
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from transformer.errors import UserError, quote, suggest
@@ -89,6 +90,25 @@ def activation_dtype(x: Tensor) -> torch.dtype:
     if device == "meta" or x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return x.dtype
     return torch.get_autocast_dtype(device)
+
+
+def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
+    """Compute x Wᵀ in float32, also where x is in 16 bits; call it without autocast.
+
+    A GPU multiplies numbers of 16 bits several times as fast as float32, and adds up the products in float32. PyTorch
+    returns these sums unrounded since version 2.8, but without gradients; so with gradients, x and W become float32.
+
+    Args:
+        x: (..., d_in), any floating dtype.
+        weight: W, (d_out, d_in).
+
+    Returns:
+        (..., d_out), float32.
+    """
+    if x.is_cuda and x.dtype.itemsize == 2 and not torch.is_grad_enabled() and torch.__version__ >= "2.8":
+        result = torch.mm(x.flatten(0, -2), weight.to(x.dtype).T, out_dtype=torch.float32)
+        return result.view(*x.shape[:-1], -1)
+    return F.linear(x.float(), weight.float())
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
 from transformer.config import ModelConfig
 from transformer.data.tokenizer import PAD
-from transformer.device import activation_dtype, without_autocast
+from transformer.device import activation_dtype, linear_in_float32, without_autocast
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
 from transformer.positions import rotary_table, sinusoidal_encoding
@@ -179,11 +178,11 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
-        They are computed in float32 in mixed precision, too: with bfloat16's 8 significant bits, different logits would
-        be rounded to the same number, and decoding couldn't rank them. In training, `loss` computes its own logits.
+        They are in float32 in mixed precision, too: with bfloat16's 8 significant bits, different logits would be
+        rounded to the same number, and decoding couldn't rank them. In training, `loss` computes its own logits.
         """
         with without_autocast(x.device):
-            return F.linear(x.float(), self.unembedding.weight.float())
+            return linear_in_float32(x, self.unembedding.weight)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Predict every next token of the target, all positions at once (teacher forcing).

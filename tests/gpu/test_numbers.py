@@ -15,7 +15,7 @@ from transformer.attention import attention, fused_attention
 from transformer.config import ModelConfig, Norm
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import PreparedData
-from transformer.device import DeviceName, Precision, choose_device
+from transformer.device import DeviceName, Precision, choose_device, linear_in_float32
 from transformer.masks import causal_mask, padding_mask
 from transformer.model import Transformer
 from transformer.training.trainer import ModelWithLoss
@@ -100,6 +100,18 @@ def test_the_loss_and_its_gradient(
     result.backward()
     assert float(result.detach()) == pytest.approx(float(expected.detach()), rel=error)
     assert (gradient(loss) - gradient(exact)).norm() < error * gradient(exact).norm()
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+@pytest.mark.parametrize("dtype", ERRORS, ids=str)
+def test_logits_are_not_rounded(dtype: torch.dtype, with_gradients: bool, name: DeviceName) -> None:
+    """Their inputs can be in 16 bits, but the sums are not."""
+    device = choose_device(name, "fp32").torch_device
+    states, weight = (torch.randn(*size, dtype=torch.float64).to(dtype) for size in ((3, 5, 64), (1000, 64)))
+    with torch.set_grad_enabled(with_gradients):
+        logits = linear_in_float32(states.to(device), weight.float().to(device).requires_grad_())
+    assert logits.dtype == torch.float32 and logits.requires_grad == with_gradients
+    assert distance(logits.detach(), states.double() @ weight.double().T) < ERRORS[torch.float32]
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -61,27 +61,28 @@ class Muon(torch.optim.Optimizer):
 
     def _step(self, weights: list[Tensor], group: Mapping[str, Any]) -> None:
         """Take a step for weights of equal shapes."""
+        momentum = group["momentum"]
+        buffers = [self._momentum_buffer(weight) for weight in weights]
+        means, gradients = torch.stack(buffers), torch.stack([cast(Tensor, weight.grad) for weight in weights])
         skip = None if self.found_inf is None else self.found_inf > 0
-        ahead = torch.stack([self._update_momentum(weight, group["momentum"], skip) for weight in weights])
+        if skip is not None:
+            gradients = torch.where(skip, means, gradients)  # which leaves the momentum as it is
+        means.lerp_(gradients, 1 - momentum)
+        torch._foreach_copy_(buffers, list(means))
+        ahead = gradients.lerp(means, momentum)  # Nesterov's form of the momentum, which looks a step ahead
         matrices = ahead.unflatten(1, (group["parts"], -1)).flatten(0, 1)
-        directions = orthogonalize(matrices.to(group["dtype"]))
+        directions = orthogonalize(matrices.to(group["dtype"])).to(ahead.dtype)
         if skip is not None:
             directions.masked_fill_(skip, 0)
         size = 0.2 * math.sqrt(max(directions.shape[1:]))
-        for weight, direction in zip(weights, directions.view_as(ahead), strict=True):
-            weight.sub_(direction, alpha=size * group["lr"])
+        torch._foreach_sub_(weights, list(directions.view_as(ahead)), alpha=size * group["lr"])
 
-    def _update_momentum(self, weight: Tensor, momentum: float, skip: Tensor | None) -> Tensor:
-        """Update the momentum of a weight; return Nesterov's form of it, which looks a step ahead."""
-        state, gradient = self.state[weight], weight.grad
-        assert gradient is not None
+    def _momentum_buffer(self, weight: Tensor) -> Tensor:
+        """Return the momentum of a weight, which is zero before its first step."""
+        state = self.state[weight]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(weight)
-        mean: Tensor = state["momentum_buffer"]
-        if skip is not None:
-            gradient = torch.where(skip, mean, gradient)  # which leaves the momentum as it is
-        mean.lerp_(gradient, 1 - momentum)
-        return gradient.lerp(mean, momentum)
+        return cast(Tensor, state["momentum_buffer"])
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
@@ -95,7 +96,8 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # no singular value is larger than this norm
     for _ in range(5):
         gram = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+        polynomial = torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315)  # -4.7750 gram + 2.0315 gram²
+        x = torch.baddbmm(x, polynomial, x, beta=3.4445)  # 3.4445 x + polynomial x
     return x.mT if is_tall else x
 
 
