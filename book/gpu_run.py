@@ -422,7 +422,8 @@ def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
     calls: Counter[str] = Counter()
     here = DeviceType.CUDA if on_gpu else DeviceType.CPU
     for event in profiler.key_averages():
-        if event.device_type == here:  # kernels; the operations that launched them would count them once more
+        # Kernels only: the operations that launched them, and the optimizer's step as a whole, would count them again.
+        if event.device_type == here and not event.is_user_annotation:
             busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
             calls[event.key] += event.count
     return {
