@@ -95,8 +95,9 @@ def activation_dtype(x: Tensor) -> torch.dtype:
 def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     """Compute x Wᵀ in float32, also where x is in 16 bits; call it without autocast.
 
-    A GPU multiplies numbers of 16 bits several times as fast as float32, and adds up the products in float32. PyTorch
-    returns these sums unrounded since version 2.8, but without gradients; so with gradients, x and W become float32.
+    A GPU multiplies numbers of 16 bits several times as fast as float32, and adds up the products in float32. With CUDA
+    and since version 2.8, PyTorch can return these sums unrounded, but without gradients. Otherwise x and W are
+    converted to float32.
 
     Args:
         x: (..., d_in), any floating dtype.
@@ -105,7 +106,8 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (..., d_out), float32.
     """
-    if x.is_cuda and x.dtype.itemsize == 2 and not torch.is_grad_enabled() and torch.__version__ >= "2.8":
+    has_kernel = x.is_cuda and torch.version.cuda and torch.__version__ >= "2.8"  # is_cuda is True on AMD GPUs as well
+    if has_kernel and x.dtype.itemsize == 2 and not torch.is_grad_enabled():
         result = torch.mm(x.flatten(0, -2), weight.to(x.dtype).T, out_dtype=torch.float32)
         return result.view(*x.shape[:-1], -1)
     return F.linear(x.float(), weight.float())
