@@ -597,7 +597,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short trainings of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). With the paper's base model, the losses were close in the first 550 steps that we could run on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). For long trainings we don't know yet.
+# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short trainings of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). With the paper's base model, they were close for the 550 steps that we could run on a GPU, at a low learning rate ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). At nearly twice that rate neither version learned, and the one in 16 bits ended worse; single runs can't tell why. For long trainings we don't know yet.
 #
 # </details>
 #
@@ -1046,7 +1046,7 @@ assert b[1].activations > 0.5 * b[0].activations
 # - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. (In the last bar, those of the earlier batches do.)
 # - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep their input in float32.
 # - **The loss** (grey) is computed in eight chunks (see below), so it needs memory for only an eighth of the logits. In bfloat16 it is larger, because the softmax needs additional copies in float32.
-# - **The estimate** is for the worst case: a batch with 1.5 times as many positions as target tokens, because of padding and longer sources. On an H200, the second bar's training, compiled, needed up to 10.9 GB in 105 steps.
+# - **The estimate** is for the worst case: a batch with 1.5 times as many positions as target tokens, because of padding and longer sources. On an H200, the second bar's training, compiled, needed up to 11.0 GB in 460 steps.
 #
 # </details>
 #
@@ -1149,7 +1149,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is what the package does: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but half of the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
+# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but half of the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
 #
 # Where do the 36.5 ms go?
 #
@@ -1166,7 +1166,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 #
 # At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate for an H100, which came to 52% of the peak. But that was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
 #
-# The profile also showed what to try next. The backward pass of the layer norms took 4.4 ms, although by our estimate the memory could move their numbers in less than a quarter of that time. Fusion isn't always a gain: the compiler had put two sums into one kernel, over the numbers of each position, and over all positions (for the gradients of the layer norm's weight and bias). With an option that keeps them apart, the backward pass takes 1.9 ms, and all kernels together take 31.6 instead of 34.4. The package now sets this option. We haven't yet measured a whole step with it, alone on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
+# The profile also showed what to try next. The backward pass of the layer norms took 4.4 ms, although by our estimate the memory could move their numbers in less than a quarter of that time. Fusion isn't always a gain: the compiler had put two sums into one kernel, over the numbers of each position, and over all positions (for the gradients of the layer norm's weight and bias). With an option that keeps them apart, the backward pass takes 1.9 ms, and all kernels together take 31.6 ms instead of 34.4 (the table, from another run, has 34.5). The package now sets this option. We haven't yet measured a whole step with it, alone on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")

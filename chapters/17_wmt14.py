@@ -384,7 +384,7 @@ if stored.exists():
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. (Of two such runs, the one with residual connections in bfloat16 ended worse, but single runs that both failed can't tell why.) When we tried about half of the rate, the model began to learn with Adam, too, with either type of residual connections; then the time was over ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With Muon, the optimiser from [Training](11_training.ipynb), it learned, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. (We tried it twice. With residual connections in bfloat16 it ended worse, but single runs that both failed can't tell why.) [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. With about half of our rate, our model did begin to learn with Adam, with either type of residual connections, but the time was over after 600 steps at most, when its best score on captions was 2.7 BLEU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With Muon, the optimiser from [Training](11_training.ipynb), it learned even at the higher rate, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
@@ -479,7 +479,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 #
 # <details><summary>How good is this estimate?</summary>
 #
-# It includes padding. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 10.9 GB in 105 steps.
+# It includes padding. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in 460 steps.
 #
 # </details>
 #

@@ -1,5 +1,6 @@
 """Sphinx extension of this book: offline charts, links within the book, and edit buttons that open a .py file."""
 
+import html
 import importlib
 import json
 import re
@@ -16,6 +17,10 @@ from sphinx.util.docutils import SphinxDirective
 from transformer.plots.style import Picture
 
 VENDOR = Path(__file__).parent.parent / "_vendor"
+CODE = re.compile(r'(<div class="highlight-(?!myst-ansi)[^>]*><div class="highlight"><pre>)(.*?)(?=</pre>)', re.DOTALL)
+"""Highlighted code; what a cell has printed is not wrapped."""
+SHORT_LINE = 30
+"""Lines of code with at most this many characters are never wrapped."""
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
 
 
@@ -47,6 +52,22 @@ def fix_bibliography_roles(app: Sphinx, page: str, template: str, context: dict[
     """Make the entries of a bibliography list items: docutils gives them a role that ARIA has deprecated."""
     if "body" in context:
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def indent_wrapped_lines(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Mark long lines of code: where they are wrapped, as on a phone, CSS indents the rest more than the line."""
+    if "body" in context:
+        context["body"] = CODE.sub(
+            lambda match: match[1] + "\n".join(map(_mark_if_long, match[2].split("\n"))), context["body"]
+        )
+
+
+def _mark_if_long(line: str) -> str:
+    """Mark a line of code, in HTML, with its indentation if it is long enough to be wrapped on a phone."""
+    text = html.unescape(re.sub("<[^>]+>", "", line))
+    if len(text) <= SHORT_LINE:
+        return line
+    return f'<span class="code-line" style="--indent: {len(text) - len(text.lstrip(" "))}ch">{line}</span>'
 
 
 def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> None:
@@ -104,5 +125,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", keep_punctuation)
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", fix_bibliography_roles)
+    app.connect("html-page-context", indent_wrapped_lines)
     app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}

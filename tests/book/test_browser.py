@@ -126,6 +126,33 @@ def test_code_is_copied_by_a_button(opened, address):
         assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()
 
 
+def test_the_rest_of_a_wrapped_line_is_indented_more_than_the_line(opened, address):
+    """Otherwise it would look like the next line of the program. What a reader selects is still the program."""
+    measured = """
+    [...document.querySelectorAll('.cell_input .code-line')].filter(line => line.offsetParent).map(line => {
+      const boxes = node => {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        return [...range.getClientRects()].filter(box => box.width);
+      };
+      const texts = document.createNodeIterator(line, NodeFilter.SHOW_TEXT);
+      let first = texts.nextNode();
+      while (!first.data.trim()) first = texts.nextNode();
+      const [start] = boxes(first);
+      const rest = boxes(line).filter(box => box.top >= start.bottom).map(box => box.left - start.left);
+      return [line.textContent, Math.min(...rest, 999)];
+    })"""
+    select = "pre => { getSelection().selectAllChildren(pre); return getSelection().toString(); }"
+    with opened(f"{address}chapters/04_masking.html", "narrow") as (tab, errors):
+        indentations = dict(tab.evaluate(measured))
+        blocks = tab.query_selector_all("div.cell_input div.highlight:visible pre")
+        assert all(pre.evaluate(select).strip() == pre.text_content().strip() for pre in blocks)
+        assert errors == []
+    wrapped = {line: pixels for line, pixels in indentations.items() if pixels < 999}
+    assert len(wrapped) > 10 and any(line.startswith("        ") for line in wrapped)
+    assert all(20 < pixels < 40 for pixels in wrapped.values()), wrapped  # four characters
+
+
 def test_every_chart_fits_a_phone(shown):
     _, look, tab, _ = shown
     if look == "narrow":
