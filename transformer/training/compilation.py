@@ -36,7 +36,7 @@ def compile_or_explain(module: nn.Module, gradient_norm: Callable[[], float], co
     torch._dynamo.config.specialize_float = True  # such as √d_model: otherwise, everything is traced twice
     torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
     inductor = torch._inductor.config
-    inductor.fallback_random = True  # dropout draws the same random numbers as uncompiled, in kernels that are no slower
+    inductor.fallback_random = True  # dropout draws the same random numbers as uncompiled, and isn't slower
     if hasattr(inductor.triton, "mix_order_reduction"):  # in PyTorch 2.11, but not yet in 2.6
         # Newer versions combine two sums in the backward pass of a layer norm. For the base model on an H200, that took
         # twice as long. And whether they do depends on the size of the batch, so the first small one, with the pairs
