@@ -19,6 +19,8 @@ from transformer.plots.style import Picture
 VENDOR = Path(__file__).parent.parent / "_vendor"
 CODE = re.compile(r'(<div class="highlight-(?!myst-ansi)[^>]*><div class="highlight"><pre>)(.*?)(?=</pre>)', re.DOTALL)
 """Highlighted code; what a cell has printed is not wrapped."""
+START = re.compile(r"^( +)(<span[^>]*>)?(&[^;]+;|[^<])")
+"""The start of an indented line of code: the spaces, perhaps the tag of the first token, and its first character."""
 SHORT_LINE = 30
 """Lines of code with at most this many characters are never wrapped."""
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
@@ -63,11 +65,22 @@ def indent_wrapped_lines(app: Sphinx, page: str, template: str, context: dict[st
 
 
 def _mark_if_long(line: str) -> str:
-    """Mark a line of code, in HTML, with its indentation if it is long enough to be wrapped on a phone."""
+    """Mark a line of code, in HTML, with its indentation if it is long enough to be wrapped on a phone.
+
+    In it, the first character stays with the spaces before it: a long name would leave them alone on a line.
+    """
     text = html.unescape(re.sub("<[^>]+>", "", line))
     if len(text) <= SHORT_LINE:
         return line
-    return f'<span class="code-line" style="--indent: {len(text) - len(text.lstrip(" "))}ch">{line}</span>'
+    indent = len(text) - len(text.lstrip(" "))
+    line = START.sub(_join_start, line)
+    return f'<span class="code-line" style="--indent: {indent}ch">{line}</span>'
+
+
+def _join_start(match: re.Match[str]) -> str:
+    spaces, tag, first = match.groups(default="")
+    end = "</span>" if tag else ""
+    return f'<span class="code-start">{spaces}{tag}{first}{end}</span>{tag}'
 
 
 def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> None:

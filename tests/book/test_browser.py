@@ -140,17 +140,18 @@ def test_the_rest_of_a_wrapped_line_is_indented_more_than_the_line(opened, addre
       while (!first.data.trim()) first = texts.nextNode();
       const [start] = boxes(first);
       const rest = boxes(line).filter(box => box.top >= start.bottom).map(box => box.left - start.left);
-      return [line.textContent, Math.min(...rest, 999)];
+      return [line.textContent, Math.min(...rest, 999), start.top - boxes(line)[0].top];
     })"""
     select = "pre => { getSelection().selectAllChildren(pre); return getSelection().toString(); }"
-    with opened(f"{address}chapters/04_masking.html", "narrow") as (tab, errors):
-        indentations = dict(tab.evaluate(measured))
+    with opened(f"{address}chapters/06_layers.html", "narrow") as (tab, errors):
+        lines = tab.evaluate(measured)
         blocks = tab.query_selector_all("div.cell_input div.highlight:visible pre")
         assert all(pre.evaluate(select).strip() == pre.text_content().strip() for pre in blocks)
         assert errors == []
-    wrapped = {line: pixels for line, pixels in indentations.items() if pixels < 999}
+    wrapped = {line: pixels for line, pixels, _ in lines if pixels < 999}
     assert len(wrapped) > 10 and any(line.startswith("        ") for line in wrapped)
     assert all(20 < pixels < 40 for pixels in wrapped.values()), wrapped  # four characters
+    assert all(above < 1 for _, _, above in lines), "the spaces at the start of a line are alone on it"
 
 
 def test_every_chart_fits_a_phone(shown):
