@@ -318,7 +318,7 @@ unscaled = [largest_weight(d_k, divisor=1) for d_k in sizes]
 scaled = [largest_weight(d_k, divisor=math.sqrt(d_k)) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the chart on the right, the line is the median norm of the gradient, and the shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
+# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the line is the median norm of the gradient, and the shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -398,7 +398,7 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, only the queries whose best two scores happen to be close still get a gradient, and it is large, because it is a sum of keys, which have become longer, too. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
+# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, a query still gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:

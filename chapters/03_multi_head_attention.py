@@ -421,8 +421,8 @@ print("our multi-head attention equals PyTorch's")
 # %% [markdown]
 # ### A layer is the sum of its heads
 #
-# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. The product splits into $h$ terms: each
-# head meets only its own *rows* of $W^O$, $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$, and the terms are added:
+# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. Head $i$ is
+# multiplied only by its own *rows* of $W^O$. Call them $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$. The $h$ products are then added:
 #
 # $$
 # \begin{aligned}
@@ -621,7 +621,8 @@ def train(n_heads, seed=0, steps=500):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        weights.append(model.attention.weights.detach().mean(dim=0))
+        now = model.attention.weights.detach()
+        weights.append(now.mean(dim=0))
     return model.requires_grad_(False), losses, torch.stack(weights)
 
 
@@ -846,8 +847,8 @@ for mirror, earlier in map(weights_on_sources, runs):
 # %% [markdown]
 # ## All heads of a trained encoder
 #
-# Below are all sixteen heads of the encoder that you saw at the top: four layers of four heads. The enlarged heat map is the previous-word head from the start of the chapter, head 3 of layer 3. **Click another** to enlarge it, then point at
-# a cell to read the weight. Can you find the other two of the three?
+# Below are all sixteen heads of the encoder that you saw at the top: four layers of four heads. The enlarged heat map is the previous-word head from the start of the chapter, head 3 of layer 3. **Click another** to enlarge it, then tap
+# a cell, or point at it, to read the weight. The figure at the top of the chapter showed two more heads. Can you find them here?
 
 # %% tags=["hide-input"]
 names = {f"layer {i + 1}": f"encoder.{i}.self_attention" for i in range(4)}

@@ -329,7 +329,7 @@ Picture(
 # %% [markdown]
 # Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the row of the padding itself, whose output nothing uses. So is it superfluous in the decoder? **If all padding is at the end, yes**, and in training the package passes the causal mask alone. It is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens. (This course pads on the right.) In `eval()` mode the package combines both masks, which is right in every case.
 #
-# Padding must be handled in a second place, **the loss**, because the model shouldn't learn to predict padding. That is one argument. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
+# Padding must be handled in a second place, **the loss**, because the model shouldn't learn to predict padding. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
 # ```python
 # # logits: (batch, length, vocabulary), labels: (batch, length); <pad> has the id 0
@@ -704,7 +704,7 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask.
+# In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask (orange: a leak; white: a missing dependency).
 
 # %% tags=["hide-input"]
 Row(

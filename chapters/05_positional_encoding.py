@@ -573,11 +573,11 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 # With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position depends on the offset alone if the matrices are chosen for it, as in our hand-made head. But
 # each of the two mixed terms depends on one absolute position.
 #
-# | | kind | what it does | parameters | beyond the trained length |
-# |---|---|---|---|---|
-# | sinusoidal | absolute | adds a fixed vector to the embedding, once | none | defined, but unseen |
-# | learned | absolute | adds a trained vector to the embedding, once | one vector per position | no trained vector |
-# | rotary | relative | rotates queries and keys in every self-attention | none | trained offsets work anywhere, others are unseen |
+# | positions | what it does | parameters | beyond the trained length |
+# |---|---|---|---|
+# | sinusoidal (absolute) | adds a fixed vector to the embedding, once | none | defined, but unseen |
+# | learned (absolute) | adds a trained vector to the embedding, once | one vector per position | no trained vector |
+# | rotary (relative) | rotates queries and keys in every self-attention | none | trained offsets work anywhere, others are unseen |
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
@@ -792,7 +792,7 @@ assert restored[0].tolist() == [0, 0, 0, *range(ids.size(1))]
 # %% [markdown]
 # With rotary positions nothing changes, because *all* words move by the same amount. For absolute ones, compute the positions from the mask, which is 1 at words and 0 at padding: `positions = (mask.cumsum(-1) - 1).clamp(min=0)`.
 #
-# **An off-by-one in the decoding loop.** If the prompt is numbered from 0, but generated tokens are numbered from one too far, rotary positions are wrong as well. (A loop that reads only the newest token has to number it itself: see [Decoding](12_decoding.ipynb).) The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
+# **An off-by-one in the decoding loop.** Suppose that the prompt is numbered from 0, but every generated token gets a number that is one too high. Then rotary positions are wrong, too. (A loop that reads only the newest token has to number it itself: see [Decoding](12_decoding.ipynb).) The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
 #
 # **Angles in low precision.** If you compute angles in bfloat16, a 16-bit format in which many models are trained, neighbouring positions become equal. So the package rounds only the resulting sines and cosines.
 #

@@ -306,7 +306,7 @@ assert_close(ours.weight, theirs.weight)
 # %% [markdown]
 # Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step (**weight decay**, a form of regularisation).
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are biases that combine those of queries, keys and values. The keys' third hardly moves, because its true gradient is zero: a number added to all scores of a query doesn't change the softmax.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows the typical size of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are biases that combine those of queries, keys and values. The keys' third hardly moves, because its true gradient is zero: a number added to all scores of a query doesn't change the softmax.)
 
 
 # %% tags=["hide-input"]
@@ -690,7 +690,7 @@ for step in range(1, config.steps + 1):
         )
 
 # %% [markdown]
-# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
+# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
 #
 # Each training point averages all steps since the previous point, and it is the label-smoothed loss, which can't fall below 0.61 here ([chapter 10](10_label_smoothing.ipynb)). So the training curve lies above the validation curve. Compare shapes, not heights.
 
@@ -837,7 +837,7 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From then on, the model memorises the 800 pairs, which doesn't help with other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. The package saves a checkpoint at every new lowest validation loss, and translates with the last of these. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint. It translates with the last one saved in this way. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 #
 # To *resume* a run, the checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 

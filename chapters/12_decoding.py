@@ -223,7 +223,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
-# Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. (Three prefixes continue, and up to three candidates may have ended.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. (Where an `<eos>` is grey, it isn't among the three best.) Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
+# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. (Three prefixes continue, and up to three candidates may have ended.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. (Where an `<eos>` is grey, it isn't among the three best.) Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
 
 # %% tags=["hide-input"]
 trace = []

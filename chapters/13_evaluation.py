@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks, and the number of green ones is the length of the longest run of words around it, up to four, that also occurs in the reference. (Punctuation marks count as words, but have no stack, and *Because* isn't *because*.) Exactly one of the three translations is wrong. **Which one gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. Take the longest run of words that contains this word and also occurs in the reference: its length, four at most, is the number of green blocks. (Punctuation marks count as words, but have no stack, and *Because* isn't *because*.) Exactly one of the three translations is wrong. **Which one gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -844,6 +844,8 @@ assert liar > sloppy + 5
 #
 # </details>
 #
+# Here are the four metrics side by side:
+#
 # | metric | compares | needs |
 # |---|---|---|
 # | BLEU | runs of 1 to 4 words | a tokenizer |
@@ -950,7 +952,7 @@ assert gains["improved"].min() > 0 > gains["reseeded"].min()
 assert gains["improved"].std() < old.std() / 4 < gains["reseeded"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? (The test is *two-sided*: either system may be the better one.) We shift the bootstrap gains so that their mean is zero, and count how many are at least as far from zero as the observed gain. The + 1 counts that gain itself:
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? (The test is *two-sided*: either system may be the better one.) We shift the bootstrap gains so that their mean is zero, and count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
 
 
 # %%

@@ -921,7 +921,7 @@ assert wrong_tokens["without head 1"][0] <= wrong_tokens["with all heads"][0]
 
 # %% tags=["hide-input"]
 following = F.pad(answer, (0, 1))[:, 1:]  # the token after the correct one
-print(f"{'':23}  wrong tokens  determiners  skips one")
+print(f"{'without':14}  wrong tokens  determiners  skips one")
 decoder_errors = {}
 for h in (0, 2):
     with ablate_heads(model, {"decoder.0.self_attention": [h]}):
@@ -930,8 +930,8 @@ for h in (0, 2):
     found = sum(map(is_determiner, pieces(answer[wrong].tolist())))
     skipped = (predicted == following)[wrong].sum().item()
     decoder_errors[h] = wrong.sum().item(), found, skipped
-    label = f"without self 1, head {h + 1}"
-    print("{:23}  {:12}  {:11}  {:9}".format(label, *decoder_errors[h]))
+    label = f"self 1, head {h + 1}"
+    print("{:14}  {:12}  {:11}  {:9}".format(label, *decoder_errors[h]))
 
 # %% tags=["remove-cell"]
 assert (
@@ -1224,8 +1224,8 @@ for sentence, other in (
     ("The old king slept.", "The old kings slept."),
 ):
     patched[sentence] = translate_with_patch(sentence, other)
-    print(f"{sentence:35}  {translate([sentence])[0]}")
-    print(f"  + {other:31}  {patched[sentence]}")
+    print(f"{sentence}\n    {translate([sentence])[0]}")
+    print(f"  + {other}\n    {patched[sentence]}")
 
 # %% tags=["remove-cell"]
 assert patched["The old king is very tired."] == "Die alte König ist sehr müde."
@@ -1491,10 +1491,10 @@ everyday_predicts, everyday_reads = (
     )
     for shift in (0, 1)
 )
-print("everyday, cross 1:        predicting row  reading row")
+print("everyday, cross 1  predicting row  reading row")
 for h in (1, 3, 5):
     one, other = everyday_predicts[0, h], everyday_reads[0, h]
-    print(f"  head {h + 1}                  {one:14.2f}  {other:11.2f}")
+    print(f"  head {h + 1}           {one:14.2f}  {other:11.2f}")
 
 # %% tags=["remove-cell"]
 assert len(tokenizer.encode(example.target)) == len(example.target_words)
@@ -1582,7 +1582,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: nearly all look-ups go to these, so it is mainly there that the model needs to know the previous token. In layer 2, look at the second. The table after the figures has the mean weight on the two bright stripes in 64 sequences.
+# First, do the two models learn to predict the repetition? During training, we measured the accuracy on repeated tokens:
 
 
 # %% tags=["hide-input"]
@@ -1626,6 +1626,9 @@ Picture(
         "model of one layer stays far behind."
     ),
 )
+
+# %% [markdown]
+# The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*. Layer 2 looks up mostly these positions, so it is mainly they that need to know their previous token. In layer 2, look at the second *a b c …*. The table after the heat maps has the mean weight on the two bright stripes in 64 sequences.
 
 # %% tags=["hide-input"]
 Row(

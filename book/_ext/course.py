@@ -21,8 +21,13 @@ CODE = re.compile(r'(<div class="highlight-(?!myst-ansi)[^>]*><div class="highli
 """Highlighted code; what a cell has printed is not wrapped."""
 START = re.compile(r"^( +)(<span[^>]*>)?(&[^;]+;|[^<])")
 """The start of an indented line of code: the spaces, perhaps the tag of the first token, and its first character."""
-SHORT_LINE = 30
-"""Lines of code with at most this many characters are never wrapped."""
+SIGN = re.compile(r'(<span class="o">-</span>(?:<span[^>]*>[^<]+</span>|\w+))')
+"""A minus sign with what follows it immediately."""
+SPACES = re.compile(r"( +)(?![^<]*>)")
+BREAKS = re.compile(r'(?<=[(\[{]</span>)|(?=<span class="o">\.</span>)')
+"""Where a long word can be broken: after a bracket, and before a dot."""
+SHORT_LINE, LONG_WORD = 30, 20
+"""Lines of code with at most this many characters are never wrapped, and such words never broken."""
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
 
 
@@ -65,22 +70,28 @@ def indent_wrapped_lines(app: Sphinx, page: str, template: str, context: dict[st
 
 
 def _mark_if_long(line: str) -> str:
-    """Mark a line of code, in HTML, with its indentation if it is long enough to be wrapped on a phone.
-
-    In it, the first character stays with the spaces before it: a long name would leave them alone on a line.
-    """
-    text = html.unescape(re.sub("<[^>]+>", "", line))
+    """Mark a line of code, in HTML, with its indentation and where it can be broken, if it is too long for a phone."""
+    text = _text(line)
     if len(text) <= SHORT_LINE:
         return line
-    indent = len(text) - len(text.lstrip(" "))
-    line = START.sub(_join_start, line)
-    return f'<span class="code-line" style="--indent: {indent}ch">{line}</span>'
+    code = text.lstrip(" ")
+    if not code.startswith("#"):
+        line = line.replace('<span class="c1">', '<span class="c1 code-comment">')  # a comment moves down as a whole
+    line = START.sub(_keep_together, line)  # else a long name would leave the spaces before it alone on a line
+    line = SIGN.sub(r'<span class="unbroken">\1</span>', line)
+    words = SPACES.split(line)
+    marked = "".join(BREAKS.sub("<wbr>", word) if len(_text(word)) > LONG_WORD else word for word in words)
+    return f'<span class="code-line" style="--indent: {len(text) - len(code)}ch">{marked}</span>'
 
 
-def _join_start(match: re.Match[str]) -> str:
+def _text(code: str) -> str:
+    return html.unescape(re.sub("<[^>]*>", "", code))
+
+
+def _keep_together(match: re.Match[str]) -> str:
     spaces, tag, first = match.groups(default="")
     end = "</span>" if tag else ""
-    return f'<span class="code-start">{spaces}{tag}{first}{end}</span>{tag}'
+    return f'<span class="unbroken">{spaces}{tag}{first}{end}</span>{tag}'
 
 
 def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> None:

@@ -29,6 +29,8 @@ const STYLE = `
   .small-widget { padding: .6rem; }
   .small-widget .scroll table { font-size: .78rem; }
   .small-widget .scroll :is(th, td) { padding: .15rem .18rem; }
+  .small-widget label:has(input[type=range]) { flex-basis: 100%; }
+  .small-widget input[type=range] { width: 100%; height: 1.8rem; }
 }
 .small-widget .caption { margin: .5rem 0 .2rem; }
 `;

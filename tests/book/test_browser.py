@@ -150,7 +150,7 @@ def test_the_rest_of_a_wrapped_line_is_indented_more_than_the_line(opened, addre
         assert errors == []
     wrapped = {line: pixels for line, pixels, _ in lines if pixels < 999}
     assert len(wrapped) > 10 and any(line.startswith("        ") for line in wrapped)
-    assert all(20 < pixels < 40 for pixels in wrapped.values()), wrapped  # four characters
+    assert all(10 < pixels < 20 for pixels in wrapped.values()), wrapped  # two characters
     assert all(above < 1 for _, _, above in lines), "the spaces at the start of a line are alone on it"
 
 
