@@ -921,7 +921,7 @@ assert wrong_tokens["without head 1"][0] <= wrong_tokens["with all heads"][0]
 
 # %% tags=["hide-input"]
 following = F.pad(answer, (0, 1))[:, 1:]  # the token after the correct one
-print(f"{'without':14}  wrong tokens  determiners  skips one")
+print(f"{'without':14} wrong tokens determiners skips one")
 decoder_errors = {}
 for h in (0, 2):
     with ablate_heads(model, {"decoder.0.self_attention": [h]}):
@@ -931,7 +931,7 @@ for h in (0, 2):
     skipped = (predicted == following)[wrong].sum().item()
     decoder_errors[h] = wrong.sum().item(), found, skipped
     label = f"self 1, head {h + 1}"
-    print("{:14}  {:12}  {:11}  {:9}".format(label, *decoder_errors[h]))
+    print("{:14} {:12} {:11} {:9}".format(label, *decoder_errors[h]))
 
 # %% tags=["remove-cell"]
 assert (
