@@ -153,7 +153,7 @@ Picture(
 # %%
 known = count_words(train, 1)
 unseen = [word for word in count_words(test, 1) if word not in known]
-print(textwrap.fill(" ".join(word.removeprefix("▁") for word in unseen[:8]), 70))
+print(textwrap.fill(" ".join(word.removeprefix("▁") for word in unseen[:8]), 50))
 
 # %% tags=["remove-cell"]
 modifiers = tuple("▁" + m.german for m in lexicon().modifiers.values())

@@ -733,7 +733,7 @@ translations = trainer.translator.greedy_search([english for english, _ in tests
 for (english, german), translation in zip(tests, translations, strict=True):
     lines = {"English": english, "model": translation, "reference": german}
     for name, text in lines.items():
-        print(fill(f"{name:10}{text}", 90, subsequent_indent=" " * 10))
+        print(fill(f"{name:10}{text}", 50, subsequent_indent=" " * 10))
     print()
 
 # %% [markdown]

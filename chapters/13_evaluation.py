@@ -528,7 +528,7 @@ published = {  # sacreBLEU with 13a, the paper's way
     "a-PyTorch-Tutorial-to-Transformers, 100,000 steps": (25.1, 26.49),
 }
 for name, (sacre, paper) in published.items():
-    print(f"{paper - sacre:.1f} more in the paper's way: {name}")
+    print(f"{name}\n  {paper - sacre:.1f} more in the paper's way")
 
 # %% tags=["remove-cell"]
 import json
@@ -598,7 +598,7 @@ wrong_endings = "Ein kluger Großvater verzeiht einige alte Freunde."
 yellow_cars = "Ein kluger Großvater verzeiht sieben gelbe Autos."
 for text in (wrong_endings, yellow_cars):
     b, c = bleu([text], [grandfather]).value, chrf([text], [grandfather]).value
-    print(f"BLEU {b:.1f}   chrF {c:.1f}   {text}")
+    print(f"{text}\n  BLEU {b:.1f}, chrF {c:.1f}")
 
 # %% tags=["remove-cell"]
 assert (
@@ -706,7 +706,7 @@ one_dog = "today the small dog sleeps in the house".split()
 for words in (sleep, one_dog):
     text, right = " ".join(words), " ".join(sleeping)
     m, b = meteor([words], [sleeping], "en"), bleu([text], [right])
-    print(f"METEOR {m.value:.1f}   BLEU {b.value:.1f}   {text}")
+    print(f"{text}\n  METEOR {m.value:.1f}, BLEU {b.value:.1f}")
 print(m.signature)
 
 # %% tags=["remove-cell"]
@@ -778,9 +778,9 @@ cases = [  # reference, harmless translation, harmful translation
 # %%
 for original, harmless, harmful in cases:
     print(original)
-    for kind, text in (("harmless", harmless), ("harmful ", harmful)):
+    for kind, text in (("harmless", harmless), ("harmful", harmful)):
         found = three_metrics([text], [original])
-        print(f"  {kind}  {text}")
+        print(f"  {kind}:\n    {text}")
         print("    BLEU {:.0f}  chrF {:.0f}  METEOR {:.0f}".format(*found))
 
 # %% tags=["remove-cell"]
