@@ -1552,7 +1552,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # It is tempting to compile a single layer and call it six times, because compiling a whole model takes a minute or more. But every call of compiled code takes some time on the CPU. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
 #
-# In three trainings on real text, one step took about 65 seconds. Its batch was the rest at the end of an epoch, only 15 sentence pairs. PyTorch has a faster backward pass of layer norms for large tensors. All batches before had been large, so the compiled code presumably assumed large tensors, and PyTorch compiled the model again for this small batch. (We infer this from the source code and the time; `TORCH_LOGS=recompiles` would have told us.) The package now sets an option that should make the code independent of the size. It hasn't been tried on a GPU yet.
+# In three trainings on real text, one step took about 65 seconds. Its batch was the rest at the end of an epoch, only 15 sentence pairs. For large tensors, PyTorch combines two sums in the backward pass of a layer norm. All batches before had been large, so the compiled code presumably assumed large tensors, and PyTorch compiled the model again for this small batch. (We infer this from the source code and the time; `TORCH_LOGS=recompiles` would have told us.) With an option that makes the code independent of the size, a later training had no such pause. The package now doesn't combine the sums at all, because separate kernels were faster (see *All together*).
 #
 # </details>
 #

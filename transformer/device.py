@@ -95,9 +95,9 @@ def activation_dtype(x: Tensor) -> torch.dtype:
 def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     """Compute x Wᵀ, added up and returned in float32, also where x is in 16 bits; call it without autocast.
 
-    A GPU multiplies numbers of 16 bits several times as fast as float32, and adds up the products in float32. With CUDA
-    and since version 2.8, PyTorch can return these sums without rounding them, but it computes no gradients for that.
-    So without gradients, W is rounded to the dtype of x. Otherwise both are converted to float32.
+    A GPU multiplies 16-bit numbers several times as fast as float32, and accumulates the products in float32. With
+    CUDA, PyTorch 2.8 and later can return these sums without rounding them, but not compute gradients through that. So
+    it is used where no gradient is needed, with W rounded to the dtype of x. Otherwise both are converted to float32.
 
     Args:
         x: (..., d_in), any floating dtype.

@@ -1,4 +1,4 @@
-"""Sphinx extension of this book: offline charts, links within the book, and edit buttons that open a .py file."""
+"""Sphinx extension of this book: offline charts, links within the book, code on a phone, and edit buttons for .py."""
 
 import html
 import importlib
@@ -24,6 +24,7 @@ START = re.compile(r"^( +)(<span[^>]*>)?(&[^;]+;|[^<])")
 SIGN = re.compile(r'(<span class="o">-</span>(?:<span[^>]*>[^<]+</span>|\w+))')
 """A minus sign with what follows it immediately."""
 SPACES = re.compile(r"( +)(?![^<]*>)")
+"""Spaces between the words of a line, but not those within a tag."""
 BREAKS = re.compile(r'(?<=[(\[{]</span>)|(?=<span class="o">\.</span>)')
 """Where a long word can be broken: after a bracket, and before a dot."""
 SHORT_LINE, LONG_WORD = 30, 20
