@@ -113,6 +113,15 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     return F.linear(x.float(), weight.float())
 
 
+def has_int8_instructions() -> bool:
+    """Return whether PyTorch multiplies 8-bit integers with the CPU's own instructions, which are called VNNI.
+
+    x86 CPUs have had them since about 2020. On other CPUs, PyTorch's product of integers is much slower than that of
+    float32.
+    """
+    return bool(torch.cpu._is_vnni_supported())
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Return whether an error of PyTorch means that the device has run out of memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
@@ -186,6 +195,8 @@ def choose_device(name: DeviceName = "auto", precision: InferencePrecision = "au
             "bf16": "which supports bfloat16",
             "fp16": "which doesn't support bfloat16",
         }[precision]
+    if precision == "int8" and not has_int8_instructions():
+        precision_reason += "; not faster than fp32, because this CPU has no VNNI instructions"
     reason = f"{device_reason}, {precision_reason}"
     return Device(torch.device(chosen), DTYPES.get(precision), precision == "tf32", precision == "int8", reason)
 

@@ -22,6 +22,7 @@ from transformer.errors import UserError
 from transformer.interactive.widgets import model_files
 from transformer.model import Transformer
 from transformer.quantization import (
+    LARGEST,
     LARGEST_WEIGHT,
     Int8Weight,
     int8_linear,
@@ -50,6 +51,13 @@ def test_no_number_is_off_by_more_than_half_a_scale(seed: int, rows: int, column
     assert bool(((integers * scales - x).abs() <= 0.501 * scales).all())
 
 
+@pytest.fixture(params=[True, False], ids=["VNNI", "no VNNI"])
+def with_vnni(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Compute as on a CPU with and without instructions for products of int8."""
+    monkeypatch.setattr(quantization, "has_int8_instructions", lambda: request.param)
+    return bool(request.param)
+
+
 def exact(x: Tensor, weight: Int8Weight) -> Tensor:
     """What `int8_linear` has to compute without a bias, in int64 and float64."""
     integers, scales = quantize_rows(x.flatten(0, -2))
@@ -59,10 +67,11 @@ def exact(x: Tensor, weight: Int8Weight) -> Tensor:
 
 @pytest.mark.parametrize("shape", [(1, 64), (3, 5, 32), (2, 1, 100)])
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_a_linear_layer_multiplies_integers_exactly(shape: tuple[int, ...], has_bias: bool) -> None:
+def test_a_linear_layer_multiplies_integers_exactly(shape: tuple[int, ...], has_bias: bool, with_vnni: bool) -> None:
     torch.manual_seed(0)
     x, bias = torch.randn(shape), torch.randn(24) if has_bias else None
-    weight = Int8Weight(*quantize_rows(torch.randn(24, shape[-1]), LARGEST_WEIGHT))
+    weight = Int8Weight.quantize(torch.randn(24, shape[-1]))
+    assert weight.integers.dtype == (torch.int8 if with_vnni else torch.float32)
     expected = exact(x, weight) + (0 if bias is None else bias)
     torch.testing.assert_close(int8_linear(x, weight, bias).double(), expected, atol=1e-5, rtol=1e-5)
     y = torch.nn.functional.linear(x, weight, bias)  # type: ignore[arg-type]
@@ -76,6 +85,17 @@ def test_some_rows_of_a_weight_are_those_outputs() -> None:
     whole = int8_linear(x, weight, bias)
     for rows in (slice(None, 4), slice(4, None)):
         torch.testing.assert_close(int8_linear(x, weight[rows], bias[rows]), whole[:, rows])
+
+
+def test_without_vnni_the_product_is_not_rounded_either() -> None:
+    """The largest sums that float32 represents exactly: 2,096 products of the largest numbers."""
+    weight = torch.full((3, 2096), LARGEST_WEIGHT)
+    weight[0, 0] -= 1
+    x = torch.ones(2, 2096)
+    results = [int8_linear(x, Int8Weight(weight.to(dtype), torch.ones(3, 1))) for dtype in (torch.int8, torch.float32)]
+    torch.testing.assert_close(results[0], results[1], atol=0, rtol=0)
+    assert results[0][0, 1] - results[0][0, 0] == 1
+    assert LARGEST * LARGEST_WEIGHT * 2096 < 2**24 < LARGEST * LARGEST_WEIGHT * 2097
 
 
 LARGEST_PRODUCTS = """
@@ -168,3 +188,10 @@ def test_int8_is_for_translation_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match="int8 is for the CPU; add --device cpu"):
         choose_device("auto", "int8")
     assert choose_device("cpu", "int8").precision == "int8"
+
+
+@pytest.mark.parametrize("has_vnni", [True, False])
+def test_the_device_says_if_int8_is_not_faster(has_vnni: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformer.device.has_int8_instructions", lambda: has_vnni)
+    assert ("not faster than fp32, because this CPU has no VNNI" in choose_device("cpu", "int8").reason) != has_vnni
+    assert "VNNI" not in choose_device("cpu", "fp32").reason
