@@ -113,7 +113,7 @@ with style.in_style():
             colour = style.WRONG if y else style.VALUE
             weight = "bold" if differs else "normal"
             centre = i + 0.5
-            axes.text(centre, y - 0.1, word, ha="center", fontsize=8, weight=weight)
+            axes.text(centre, y - 0.1, word, ha="center", fontsize=9, weight=weight)
             axes.bar(
                 centre,
                 0.4 * p.item(),
@@ -122,7 +122,7 @@ with style.in_style():
                 color=colour if differs else style.PLAIN,
             )
             top = y + 0.4 * p.item() + 0.02
-            axes.text(centre, top, f"{p:.2f}", ha="center", fontsize=8)
+            axes.text(centre, top, f"{p:.2f}", ha="center", fontsize=9)
         name = "most probable token at each step" if y else "found by beam search"
         probability = log_probs.sum().exp()
         axes.text(0.1, y + 0.56, f"{name}: product {probability:.3f}", fontsize=10)

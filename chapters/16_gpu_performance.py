@@ -1329,16 +1329,16 @@ def loss_in_chunks(model, batch):
 
 
 # %%
-short = device.autocast_dtype or torch.bfloat16
 ladder = {
     "a tutorial's step": ("explicit", loss_of_all_logits, by_count, None),
     "+ batches by length": ("explicit", loss_of_all_logits, by_length, None),
     "+ fused attention": ("fused", loss_of_all_logits, by_length, None),
     "+ loss in chunks": ("fused", loss_in_chunks, by_length, None),
-    "+ mixed precision": ("fused", loss_in_chunks, by_length, short),
 }
 if device.type == "cuda":
+    short = device.autocast_dtype
     compiled = torch.compile(loss_in_chunks, dynamic=True)
+    ladder["+ mixed precision"] = ("fused", loss_in_chunks, by_length, short)
     ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
 
 # %% [markdown]
@@ -1416,7 +1416,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products, and gains some on others. For the ladder on a GPU, with `torch.compile`, run this chapter in Colab (*Runtime → Change runtime type*).
+# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) On a GPU, the ladder has two more steps, mixed precision and `torch.compile`: run this chapter in Colab (*Runtime → Change runtime type*).
 
 # %% [markdown]
 # ## Several GPUs

@@ -1,8 +1,13 @@
 """Settings that hold for every test."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
+
+# torch.compile would start a pool of processes, each of which imports PyTorch, beside the processes that run the tests.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 if torch.cuda.is_available():
     # Autograd can't handle a simulated GPU beside a real one, which is better anyway: see tests/gpu.

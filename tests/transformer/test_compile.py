@@ -42,14 +42,23 @@ def fresh() -> Iterator[None]:
 
 @needs_compiler
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("checkpointing", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_training_compiles_to_the_same_gradients(checkpointing: bool) -> None:
+@pytest.mark.parametrize(
+    ("checkpointing", "backend"),
+    [
+        (False, "aot_eager"),
+        (True, "aot_eager"),
+        # the C++ compiler takes a minute each
+        pytest.param(False, "inductor", marks=pytest.mark.soak),
+        pytest.param(True, "inductor", marks=pytest.mark.soak),
+    ],
+)
+def test_training_compiles_to_the_same_gradients(checkpointing: bool, backend: str) -> None:
     model = Transformer(SHAPE)
     for layer in (*model.encoder, *model.decoder):
         layer.activation_checkpointing = checkpointing  # type: ignore[assignment]
     source, target = torch.randint(4, 40, (3, 9)), torch.randint(4, 40, (3, 7))
     gradients = []
-    for forward in (model, torch.compile(model, fullgraph=True)):
+    for forward in (model, torch.compile(model, fullgraph=True, backend=backend)):
         model.zero_grad()
         forward(source, target).logsumexp(-1).sum().backward()
         gradients.append(model.encoder[0].self_attention.query_key_value.weight.grad.clone())

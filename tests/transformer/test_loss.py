@@ -239,10 +239,13 @@ compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.com
 @compiles
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which(CXX) is None, reason=f"torch.compile needs the C++ compiler {CXX}, which is not here")
-@pytest.mark.parametrize("autocast", [False, True])
-def test_compiles_as_one_graph(autocast: bool) -> None:
+@pytest.mark.parametrize(
+    ("autocast", "backend"),
+    [(False, "aot_eager"), (True, "inductor"), pytest.param(False, "inductor", marks=pytest.mark.soak)],
+)
+def test_compiles_as_one_graph(autocast: bool, backend: str) -> None:
     x, weight, target = example(rows=13)
-    compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True)
+    compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True, backend=backend)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         ours, eager = (
             with_gradients(f(x, weight, target, 0.1, "others", PAD), x, weight)

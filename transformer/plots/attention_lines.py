@@ -13,7 +13,7 @@ from transformer.plots import style
 
 WIDTH = 5.0
 """Inches."""
-FONT_SIZE = 10
+FONT_SIZE = 11
 
 
 def attention_lines(
