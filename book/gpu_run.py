@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from transformer.files import write_atomically
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training.distributed import DistributedContext
+from transformer.training.run_folder import read_log
 from transformer.training.trainer import Trainer
 from transformer.translator import decoding_batch_size
 
@@ -98,6 +99,7 @@ STEPS: dict[str, Step] = {
     ),
     "ladder": Step("How much does each change make training steps faster?", **_measure("ladder")),
     "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
+    "interruption": Step("What does a training lose if it is killed?", **_measure("interruption")),
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
     "big-compiled": Step(
         "How fast are training steps of the big model?",
@@ -219,7 +221,7 @@ def measure(
     """Measure one of the things that `transformer bench` doesn't, and write a JSON file; the steps call this.
 
     Args:
-        name: attention, training-profile, decoding or ladder.
+        name: attention, training-profile, decoding, ladder or interruption.
         output: The JSON file.
         quick: With tiny sizes, on any device.
     """
@@ -436,11 +438,73 @@ def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
     }
 
 
+KILLED_TRAINING = """
+train pocket --training.log-every 1 --training.warmup-steps 20 --training.validate-every 1000000
+--training.validation-sentences 2 --training.average-steps 0
+"""
+"""The command of `measure_interruption`."""
+
+
+def measure_interruption(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+    """Kill a training of the base model, continue it, and compare its losses with those of an uninterrupted one.
+
+    It's killed halfway between two checkpoints, without warning. How soon it continues is the time until the first step
+    that it had not taken before.
+    """
+    shape = PRESETS["small" if quick else "base"]
+    steps, checkpoint_every, batch_tokens = (8, 2, 100) if quick else (90, 30, 25_000)
+    kill_at = steps // 2
+    model = [f"--model.{name.replace('_', '-')}={getattr(shape, name)}" for name in ("d_model", "n_layers", "d_ff")]
+    training = [f"--training.steps={steps}", f"--training.checkpoint-every={checkpoint_every}"]
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "transformer.cli", *KILLED_TRAINING.split(), *model, *training]
+        command += [f"--model.n-heads={shape.n_heads}", f"--training.batch-tokens={batch_tokens}"]
+        command += ["--device", device.type, "--run"]
+        whole, killed = Path(folder, "whole"), Path(folder, "killed")
+        subprocess.run([*command, str(whole)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with _started([*command, str(killed)]) as process:
+            _wait_for_step(killed, kill_at, process)
+        taken = len(read_log(killed))
+        started = time.monotonic()
+        with _started([*command, str(killed)]) as process:
+            _wait_for_step(killed, taken + 1, process)
+            seconds = time.monotonic() - started
+            process.wait()
+        losses = [{row["step"]: row["train_loss"] for row in read_log(run)} for run in (whole, killed)]
+    differences = [abs(losses[1][step] / losses[0][step] - 1) for step in range(1, steps + 1)]
+    yield {
+        "steps": steps,
+        "killed_after": taken,
+        "checkpoint_every": checkpoint_every,
+        "seconds_until_it_continued": seconds,
+        "largest_relative_difference": max(differences),
+        "losses": [losses[0][steps], losses[1][steps]],
+    }
+
+
+@contextmanager
+def _started(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command; it's killed at the end of the context."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for_step(run: Path, step: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the log of a run has a step, but no longer than its process runs."""
+    while process.poll() is None and not any(row["step"] >= step for row in read_log(run)):
+        time.sleep(0.01)
+
+
 MEASUREMENTS: dict[str, Callable[[Device, bool], Iterator[dict[str, Any]]]] = {
     "attention": measure_attention,
     "training-profile": profile_training,
     "decoding": measure_decoding,
     "ladder": measure_ladder,
+    "interruption": measure_interruption,
 }
 COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "list": list_steps, "measure": measure}
 

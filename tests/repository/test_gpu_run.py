@@ -46,6 +46,14 @@ def test_the_other_measurements_succeed_on_a_cpu(tmp_path: Path) -> None:
     assert 0 < profiled["busy_share"] <= 1.1 and profiled["kernels"][0]["calls_per_step"] > 0
 
 
+@pytest.mark.soak
+def test_a_killed_training_loses_nothing_but_time(tmp_path: Path) -> None:
+    measure("interruption", tmp_path / "results.json", quick=True)
+    (row,) = json.loads((tmp_path / "results.json").read_text())
+    assert row["steps"] > row["killed_after"] >= 4 and row["seconds_until_it_continued"] > 0
+    assert row["largest_relative_difference"] == 0 and row["losses"][0] == row["losses"][1]
+
+
 def test_a_dry_run_never_writes_among_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     steps(monkeypatch, first=["this"])
     with pytest.raises(UserError, match="--quick needs an --output folder of its own"):

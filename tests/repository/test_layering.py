@@ -10,10 +10,10 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "transformer"
 
 LAYERS = [
-    {"errors", "progress", "masks", "positions", "loss", "schedule", "quantization", "provenance"},
+    {"errors", "progress", "masks", "positions", "loss", "schedule", "provenance"},
     {"files"},
     {"attention", "device", "data", "command_line"},
-    {"config"},
+    {"config", "quantization"},
     {"layers"},
     {"model"},
     {"checkpoint", "decoding", "huggingface", "inspection"},
