@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the upper ones from the last chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the squares at the top from the last chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -139,7 +139,7 @@ Picture(
 # - **Every** decoder layer reads the output of the **last** encoder layer. There is no connection from encoder layer 3 to decoder layer 3.
 # - The dots in the figure mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
-# In code, we create the parts in a constructor, and connect them in two loops. Note the two assignments in the middle: they make one matrix of three.
+# In code, we create the parts in a constructor, and connect them in two loops. Note the two assignments in the middle: they turn three matrices into one.
 
 # %% tags=["remove-cell"]
 with torch.device("meta"):
@@ -342,7 +342,7 @@ for name, gradient in jobs.items():
     print(f"{name:16} {n_rows:4} of 1000 rows have a gradient")
 
 # %% [markdown]
-# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. With tying, even the vector of a very rare token is updated in every step. But mostly it is pushed away from what the decoder outputs, which isn't necessarily good for the token.
+# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. With tying, even the vector of a very rare token is updated in every step. But mostly it is pushed away from what the decoder outputs, which doesn't necessarily make it a better embedding.
 
 # %% tags=["remove-cell"]
 assert jobs["output layer"].any(dim=1).all()
@@ -370,7 +370,7 @@ closer = (similarity > similarity[vocabulary.index("▁Hund")]).sum() - 1
 print(f"{closer} tokens are closer to ▁dog than ▁Hund is")
 
 # %% [markdown]
-# Words that are used alike have similar rows: inflections, other spellings, other colours, a *road* instead of a *street* (though *guitar* is a surprise). But in this model, a word and its translation do **not**: hundreds of tokens are closer to *dog* than *Hund*. Training doesn't require it. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
+# Words that are used alike have similar rows: inflections, other spellings, other colours, a *road* instead of a *street* (though *guitar* is a surprise). But in this model, a word and its translation do **not**: hundreds of tokens are closer to *dog* than *Hund* is. Training doesn't require it. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
 
 # %% tags=["remove-cell"]
 assert translator.model.config.tie_embeddings == "all" and len(vocabulary) == 8000
@@ -396,7 +396,7 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 #
 # In [Positional encoding](05_positional_encoding.ipynb) you saw that the factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word. That was only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. (Large embeddings without the factor would give the layers the same input as small ones with it. So it's enough to rescale the output matrix.)
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. (Embeddings $\sqrt{d_\text{model}}$ times as large, without the factor, would give the layers the same input. So here we only need to rescale the output matrix.)
 
 # %%
 with torch.no_grad():
@@ -426,12 +426,12 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 #
 # ## Initialisation
 #
-# The same argument applies to every linear layer. Initial weights are random, with mean 0, and independent of the inputs. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have mean square $n\sigma^2$. In a plain stack of twelve such layers with $n = 512$ and $\sigma = 0.02$, the signal would vanish: each layer multiplies the mean square by $512 \cdot 0.02^2 \approx 0.205$, and after twelve, $0.205^{12} \approx 5 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ keeps it.
+# The same argument applies to every linear layer. Initial weights are random, with mean 0, and independent of the inputs. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have mean square $n\sigma^2$. In a plain stack of twelve such layers with $n = 512$ and $\sigma = 0.02$, the signal would vanish: each layer multiplies the mean square by $512 \cdot 0.02^2 \approx 0.205$, and after twelve, $0.205^{12} \approx 5 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ preserves the signal.
 #
 # **A Transformer isn't a plain stack.** Its sublayers *add* to a residual stream, and the layer norms rescale it, so the signal can't vanish. The initialisation decides instead **how much each sublayer adds, compared with what the stream already holds**:
 #
 # - If it adds far too little, the layers do nothing, and a tied model copies its input.
-# - If it adds far too much, a post-norm layer norm divides the sum by a large number, and the old content of the stream with it. The gradient that flows back along the stream shrinks in the same way, in every layer.
+# - If it adds far too much, in post-norm, the layer norm divides the sum, and with it the old content of the stream, by a large number. The gradient that flows back along the stream shrinks in the same way, in every layer.
 #
 # So with post-norm, a sublayer should add about as much as the stream holds: a mean square near 1. With pre-norm, nothing shrinks the stream, and what all sublayers add piles up. There, each should add less.
 #
@@ -469,7 +469,7 @@ for stacked in (
     assert abs(stacked.var().item() * 2 * stacked.size(1) - 1) < 0.05
 
 # %% [markdown]
-# How sensitive is a Transformer to its initialisation? We compare three untrained post-norm models that differ only in the $\sigma$ of the linear layers in encoder and decoder: Xavier, 0.02, and ten times as much.
+# How sensitive is a Transformer to its initialisation? We compare three untrained post-norm models that differ only in the $\sigma$ of the linear layers in encoder and decoder: Xavier's, 0.02, and 0.2.
 
 
 # %%
@@ -554,14 +554,14 @@ def measure(model):
 
 
 losses, added, by_cross = {}, {}, {}
-print("            loss   cross-attention adds")
+print("            loss   cross-attention adds (root mean square)")
 for name, model in models.items():
     losses[name], added[name], by_cross[name] = measure(model)
     rms = math.sqrt(sum(by_cross[name]) / 6)  # of the six decoder layers
     print(f"{name:10} {losses[name]:5.2f}   {rms:.2g}")
 
 # %% [markdown]
-# Two plots show each layer. The first has the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The second has the size of the layer's **gradient**. In the first: which model's feed-forward networks add about as much as the stream already holds, a value near 1? In the second: in which models do the twelve layers get gradients of similar size?
+# The next two plots have a point for each layer. The first shows the mean square of what the feed-forward network **adds to the residual stream**, whose own mean square is 1. The second shows the size of the layer's **gradient**. In the first: which model's feed-forward networks add about as much as the stream already holds, a value near 1? In the second: in which models do the twelve layers get gradients of similar size?
 
 # %% tags=["hide-input"]
 
@@ -644,7 +644,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 
 # %% [markdown]
 # - **Xavier:** what a sublayer adds is similar in size to the stream, and the gradients of the twelve layers are within a factor of three.
-# - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. The gradients of its encoder are several times smaller than those of its decoder, but each stack is level, so the second plot alone wouldn't alarm you. (It suits wider models: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
+# - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. The gradients of its encoder are several times smaller than those of its decoder, but within each stack they are nearly equal, so the second plot alone wouldn't alarm you. (It suits wider models: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.)
 # - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder: cross-attention adds about ten times as much as the stream holds, the norm then divides both by about ten, and so the gradient along the stream shrinks tenfold in every decoder layer.
 #
 # <details><summary>Why cross-attention, and why not in the encoder?</summary>
@@ -869,7 +869,7 @@ print(f"parameters() {n_parameters:,}   state_dict() {n_listed:,}")
 assert n_listed == n_parameters + 2 * 1000 * 256
 
 # %% [markdown]
-# **Ids outside the vocabulary**, usually because the tokenizer belongs to another model. `nn.Embedding` raises only a bare `IndexError`. The package checks the range and says what it expected. (It does so on the CPU only. If a GPU fails with a "device-side assert", run the same batch on the CPU.)
+# **Ids outside the vocabulary.** Usually the tokenizer belongs to another model. `nn.Embedding` raises only a bare `IndexError`. The package checks the range and says what it expected. (It does so on the CPU only. If a GPU fails with a "device-side assert", run the same batch on the CPU.)
 
 # %%
 ids = torch.tensor([[5, 1000]])

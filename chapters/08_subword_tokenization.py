@@ -172,7 +172,8 @@ text = [line for pair in test for line in pair]
 n_words = sum(len(split_words(line)) for line in text)
 n_characters = sum(map(len, text))
 ratio = n_characters / n_words
-print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weights")
+print(f"{ratio:.1f} times as long as with words,")
+print(f"{ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
 # **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them.
@@ -184,7 +185,7 @@ print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weight
 #
 # Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: a table of the distinct words with their counts replaces the text.
 #
-# Our text consists of four words. The numbers show how often each occurs, and the mark ▁ where a word starts. It is a symbol like any other.
+# Our text consists of four words. The number is how often the word occurs. The mark ▁ shows where a word starts; it is a symbol like any other.
 
 # %%
 frequency = {"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2}
@@ -250,7 +251,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # The symbols `▁t` and `ot` were only steps on the way; no word contains them any more. They stay in the vocabulary all the same.
 #
-# **Try your own words.** Guess the next pair before you press the button:
+# **Try your own words.** Before you press the button, say why that pair is the next one:
 #
 # <div class="widget" data-widget="merges">
 #
@@ -293,7 +294,7 @@ Picture(
 #
 # ## BPE in the package
 #
-# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. `segment` doesn't go through thousands of merges for each word. It looks at the pairs that the word has, and applies the merge that was learned first:
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. `segment` doesn't go through thousands of merges for each word. Again and again, it looks at the pairs in the word and applies the merge that was learned first:
 
 # %%
 SourceCode(segment)
@@ -353,10 +354,10 @@ print(f"{len(merges)} merges and {len(text)} sentences: equal")
 # %%
 example = test[0][1]
 ids = tokenizer.encode(example)
-print(example)
-print(textwrap.fill(" ".join(tokenizer.pieces(ids)), 70))
-print(textwrap.fill(" ".join(map(str, ids)), 70))
-print(tokenizer.decode(ids))
+print(textwrap.fill(example, 48))
+print(textwrap.fill(" ".join(tokenizer.pieces(ids)), 48))
+print(textwrap.fill(" ".join(map(str, ids)), 48))
+print(textwrap.fill(tokenizer.decode(ids), 48))
 
 # %% [markdown]
 # Decoding is easy: join the tokens, replace each ▁ by a space and drop the leading one. (Other libraries that you will meet are OpenAI's [tiktoken](https://github.com/openai/tiktoken), and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which has all the algorithms of this chapter.)
@@ -369,7 +370,7 @@ print(tokenizer.decode(ids))
 #
 # ### Where German compounds are split
 #
-# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* is not among these. The first figure used the 8,000 tokens of the caption translator.) Green lines mark boundaries between parts at which BPE also splits; orange marks, boundaries that it misses.
+# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* is not among these. The first figure used the 8,000 tokens of the caption translator.) A green line is a boundary between parts where BPE also splits; an orange mark is one that it misses.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -430,9 +431,9 @@ splits_of = {
     ),
 }
 print(f"{len(first_part)} new compounds, split")
-print("          at the boundary  only there  by random cuts")
+print("          at the boundary  by random cuts  only there")
 for name, (at_boundary, only_there, by_chance) in splits_of.items():
-    print(f"{name:8} {at_boundary:16.0%} {only_there:11.0%} {by_chance:15.0%}")
+    print(f"{name:8} {at_boundary:16.0%} {by_chance:15.0%} {only_there:11.0%}")
 
 # %% tags=["remove-cell"]
 at_boundary, only_there, by_chance = splits_of["BPE"]
@@ -489,7 +490,7 @@ assert max(counts, key=wordpiece_score) == ("p", "o")
 # %% [markdown]
 # Every *e* is followed by *a*, and every *p* by *o*. So both pairs are equally reliable, and WordPiece prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$.
 #
-# Now we segment two compounds with all of them. We choose 2,000 tokens, because Unigram finds no more than 2,373 in our text. Unigram and byte-level BPE are trained on the same text as our BPE. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but try its way to segment on BPE's vocabulary: longest token first.
+# Now we segment two compounds with all four algorithms. We choose 2,000 tokens, because Unigram finds no more than 2,373 in our text. Unigram and byte-level BPE are trained on the same text as our BPE. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but try its way of segmenting, longest token first, on BPE's vocabulary.
 
 
 # %%
@@ -614,7 +615,7 @@ assert 0.25 < in_unigram[1] < 0.35 and in_bpe[2] > 200, "hundreds"
 #
 # ### Unknown characters
 #
-# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no €. Without precautions they become `<unk>`, and are lost. (They aren't replaced by similar ones such as *L*: the tokenizer keeps accents.) Byte-level BPE doesn't have this problem. SentencePiece (and Llama 2 with it) has an option, `byte_fallback`, with the same effect: 256 tokens of the vocabulary are reserved for the bytes, and used for characters that it doesn't contain. (SentencePiece decodes `<unk>` as ⁇.)
+# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no €. Without precautions they become `<unk>`, and are lost. (They aren't replaced by similar ones such as *L*: the tokenizer keeps accents.) Byte-level BPE doesn't have this problem. SentencePiece, which Llama 2 uses, has an option, `byte_fallback`, with the same effect: 256 tokens of the vocabulary are reserved for the bytes, and used for characters that it doesn't contain. (SentencePiece decodes `<unk>` as ⁇.)
 
 # %%
 with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
@@ -651,16 +652,16 @@ for language, uses in zip(languages, in_language, strict=True):
     fraction = sum(uses[i] for i in shared) / uses.total()
     print(f"{len(shared)} shared tokens are {fraction:.0%} of the {language} text")
 frequent = sorted(shared, key=lambda i: -min(uses[i] for uses in in_language))
-print(textwrap.fill(" ".join(tokenizer.pieces(frequent[:10])), 70))
+print(textwrap.fill(" ".join(tokenizer.pieces(frequent[:10])), 48))
 
 # %% tags=["remove-cell"]
 names = set(tokenizer.pieces(list(shared)))
 assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# A little: punctuation, names, single letters and fragments, and a few words (the ten most frequent are shown). Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "plans". They have to share an embedding, and the layers above tell them apart by their context.
+# A little: punctuation, names, single letters and fragments, and a few words (the ten most frequent are shown). Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". They have to share an embedding, and the layers above tell them apart by their context.
 #
-# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way. With a vocabulary for each language (English on the left, German on the right, 1,000 tokens each), they often don't. Our English text doesn't even contain a capital *K*:
+# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way. With a separate vocabulary for each language (English on the left, German on the right, 1,000 tokens each), the two sides often split a name differently. Our English text doesn't even contain a capital *K*:
 
 # %%
 english = Tokenizer.train([source for source, _ in train[:4000]], vocab_size=1000)
@@ -679,13 +680,13 @@ for name in ("Hemingway", "Kathmandu"):
 # %% [markdown]
 # ## How large should the vocabulary be?
 #
-# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table has two numbers. The **fertility** is the number of tokens per word of new text. A token is **rare** if it occurs fewer than ten times in the training text, and the second column gives the percentage of such tokens. For comparison, the last column shows the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words:
+# You have to choose this number yourself. For each size from 250 to 8,000 tokens, the table shows the **fertility**, which is the number of tokens per word of new text. A token is **rare** if it occurs fewer than ten times in the training text, and the column *rare* gives the percentage of such tokens. For comparison, the last column shows the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words:
 
 # %%
 n_tokens, rare = [], []
 sizes = [250, 500, 1000, 2000, 4000, 8000]
 frequent_words = [word for word, _ in Counter(words).most_common()]
-print("size   fertility     rare   word-level: unknown words")
+print("size   fertility     rare   unknown words")
 for size in sizes:
     bpe_tokenizer = Tokenizer.train(lines, size)
     uses = Counter(i for ids in bpe_tokenizer.encode_all(lines) for i in ids)
@@ -693,7 +694,7 @@ for size in sizes:
     rare.append(100 * sum(uses[i] < 10 for i in range(4, size)) / size)
     most_frequent = set(frequent_words[:size])
     lost = (unknown_words(most_frequent, 0) + unknown_words(most_frequent, 1)) / 2
-    print(f"{size:4} {n_tokens[-1]:11.2f} {rare[-1]:9.0f}% {lost:15.1f}%")
+    print(f"{size:4} {n_tokens[-1]:11.2f} {rare[-1]:8.0f}% {lost:15.1f}%")
 
 # %% tags=["remove-cell"]
 assert all(a > b for a, b in pairwise(n_tokens)) and n_tokens[-1] < 1.1
@@ -713,17 +714,17 @@ assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
+# A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word.
+#
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. At about 4,900, no pair is left to merge: each word of the training text is a single token, except for a few long ones. (A token has at most 16 characters.) SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
-# In the end, only a comparison of the translations decides. We made one on real text, the captions ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised BLEU, the usual measure of translation quality ([Evaluation](13_evaluation.ipynb)). In complete runs, a larger vocabulary alone made hardly any difference from English to German. So compare models that have been trained for as long as you will train yours.
-#
-# A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word.
+# In the end, only a comparison of the translations decides. We made one on real text, the image captions of chapter 1 ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised BLEU, the usual measure of translation quality ([Evaluation](13_evaluation.ipynb)). In complete runs, enlarging only the vocabulary hardly changed the English-to-German score. So compare models that have been trained for as long as you will train yours.
 #
 # The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips merges at random, here each with probability 0.1. At inference no merge is skipped. It works against overfitting, and its authors report the largest gains with little data. But it may need longer training: in a short run on the captions, it was far behind ([Results](../book/results.md)).
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips merges at random, here each with probability 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a short run on the captions, it was far behind ([Results](../book/results.md)).
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -750,7 +751,7 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 first = Tokenizer.train(lines[:4000], vocab_size=2000)
 second = Tokenizer.train(lines[4000:], vocab_size=2000)
 print(example)
-print(second.decode(first.encode(example)))
+print(textwrap.fill(second.decode(first.encode(example)), 48))
 
 # %% [markdown]
 # **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead.

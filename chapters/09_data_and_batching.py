@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Data and batching
 #
-# Below, the same 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model
+# Below, 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model
 # processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
 
 # %% tags=["setup", "hide-cell"]
@@ -41,6 +41,7 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import math
 from dataclasses import replace
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ from torch.testing import assert_close
 
 import transformer
 from transformer.data import pocket
-from transformer.data.batching import Sequences
+from transformer.data.batching import Sequences, token_batches
 from transformer.plots.batch_padding import cut_batches, padding_comparison
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
@@ -151,7 +152,7 @@ cleaner = Cleaner(WMT14_CLEANING)
 kept = list(cleaner.clean([clean, *defects.values()]))
 for name, number in cleaner.report.dropped.items():
     print(f"{name:25} {cleaner.report.settings[name]!s:5} dropped {number}")
-print("kept:", *kept)
+print("kept:", *kept[0], sep="\n  ")
 
 # %% tags=["remove-cell"]
 assert kept == [clean]
@@ -172,17 +173,17 @@ examples = {
 for name, pair in examples.items():
     cleaner = Cleaner(WMT14_CLEANING)
     list(cleaner.clean([pair]))
-    print(f"{name + ':':18} {cleaner.report.summary()}")
+    print(f"{name}:\n  {cleaner.report.summary()}")
 
 # %% [markdown]
-# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs it removes would have hurt more than the good pairs it loses would have helped. So read some of what yours dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, compare translations of the same test set. (The training losses are those of different text, so they can't be compared.) The test set itself is never cleaned, because the text that people want translated isn't clean, either. And defects differ in how much they hurt. Untranslated copies, for
+# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs it removes would have hurt more than the good pairs it loses would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, compare translations of the same test set. (The two training losses are measured on different text, so they can't be compared.) The test set itself is never cleaned, because the text that people want translated isn't clean, either. And defects differ in how much they hurt. Untranslated copies, for
 # example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### Augmentation
 #
 # Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
-# The course's live translator needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe (its training settings), `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
+# The translator on the course's start page needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe (its training settings), `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
 
 # %%
 from random import Random
@@ -194,11 +195,9 @@ pair = (
     "Toms Lieblingsgeschäft öffnet am Montag um neun Uhr.",
 )
 for seed in (1, 8, 14):
-    print(
-        *augment(*pair, source="en", probability=0.5, random=Random(seed)),
-        "",
-        sep="\n",
-    )
+    for line in augment(*pair, source="en", probability=0.5, random=Random(seed)):
+        print(fill(line, 48, subsequent_indent="  "))
+    print()
 
 # %% tags=["remove-cell"]
 augmented = [augment(*pair, "en", 0.5, Random(seed)) for seed in (1, 8, 14)]
@@ -223,7 +222,8 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 
 # %%
 for english, german in test_pairs[11:14]:
-    print(english, german, "", sep="\n")
+    print(fill(english, 48, subsequent_indent="  "))
+    print(fill(german, 48, subsequent_indent="  "), end="\n\n")
 n_pairs = pocket.language_size()
 # A lemma is a word in its dictionary form.
 print(f"{pocket.count_lemmas()} lemmas, more than {n_pairs // 10**6} million pairs")
@@ -298,7 +298,7 @@ SourceCode(collate)
 # %% [markdown]
 # `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last. NumPy does all this for all rows at once, because a Python loop over sentences would be too slow for millions of them.
 #
-# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that we build below as its `batch_sampler`. A plain `DataLoader` can't save its position, to continue there after an interruption, so the package has its own iterator (below).
+# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that we build below as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has its own iterator (below).
 #
 # ## What the loss of a batch means
 #
@@ -365,7 +365,7 @@ assert_close(loss, torch.stack(alone).sum())
 # ### Exposure bias
 #
 # With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias**
-# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force one from another sentence, and greedy search has to continue from there. (This is cruder than the model's own mistakes, which tend to be plausible.) Here are three results, and how often the rest of the translation is right, as if the forced token had replaced the correct one or slipped in before it:
+# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force one from another sentence, and greedy search has to continue from there. (This is cruder than the model's own mistakes, which tend to be plausible.) Here are three results, and how often the rest of the translation is right. We accept two ways to go on: the forced token took the place of the correct one, or it was inserted before it. (Where it is the correct one by chance, the sentence is left out.)
 
 # %% tags=["hide-input"]
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
@@ -389,7 +389,10 @@ references = [row[: row.index(EOS) + 1] for row in batch.labels.tolist()]
 for i in (3, 10, 40):
     english, german = longer[i]
     translation = tokenizer.decode(after_forced[i][:-1])
-    print(f"source     {english}\nreference  {german}\nforced     {translation}\n")
+    lines = {"source": english, "reference": german, "forced": translation}
+    for name, text in lines.items():
+        print(fill(f"{name:10} {text}", 48, subsequent_indent=" " * 11))
+    print()
 n_right = sum(after_correct[i] == references[i] for i in changed)
 rest_right = sum(
     after_forced[i][4:] in (references[i][3:], references[i][4:]) for i in changed
@@ -406,11 +409,11 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can do more harm than itself, but a translator soon finds its way back, probably because cross-attention still reads the correct source. A model that continues a story has no such support. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
+# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator soon finds its way back, probably because cross-attention still reads the correct source. A model that continues a story has no such support. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
 #
 # ## Batches with little padding
 #
-# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Cutting takes a few lines. The paper's batches have about 25,000 tokens on each side (§5.1). Like the paper, we limit the number of *tokens* in a batch, not the number of sentences. We count only target tokens, including `<eos>` (`target_lengths`). That is almost enough, because long sources usually have long targets.
+# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. The paper's batches have about 25,000 tokens on each side (§5.1). Like the paper, we limit the number of *tokens* in a batch, not the number of sentences. We count only target tokens, including `<eos>` (`target_lengths`). That is almost enough to limit both sides, because long sources usually have long targets.
 
 
 # %%
@@ -484,7 +487,7 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# At this size, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. The advantage grows with the batches: with 2,000 tokens instead of 600, serpentine order has 7.4% padding in all, and the other 9.4%. The figure shows typical batches of three of the four kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
+# At this size, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. The advantage grows with the batches: with 2,000 tokens instead of 600, serpentine order has 7.4% padding in all, and sorting by target and then source length 9.4%. The figure shows typical batches of three of the four kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
 
 # %% tags=["hide-input"]
 from transformer.plots.batch_padding import batch_explorer, batch_padding
@@ -532,8 +535,6 @@ Row(
 # The package's `token_batches` works in this way, with one more limit: including padding, neither side of a batch may have more than 1.5 · 600 = 900 positions, so that no batch is too large for the memory.
 
 # %% tags=["remove-cell"]
-from transformer.data.batching import token_batches
-
 packages = {tuple(batch) for batch in token_batches(sources, targets, 600)}
 ours = {tuple(batch) for batch in batchings["serpentine"]}
 assert len(packages & ours) > 0.8 * len(packages)
@@ -604,10 +605,10 @@ order = orders["by target length"]
 full_batches = order[: 93 * 64].reshape(93, 64)
 by_count = target_lengths[full_batches].sum(axis=1)
 by_tokens = [target_lengths[batch].sum() for batch in batchings["serpentine"]]
-print(f"64 sentences have {by_count.min()} to {by_count.max():,} tokens")
+print(f"64 sentences: {by_count.min()} to {by_count.max():,} tokens")
 smallest, second, *_ = sorted(by_tokens)
 print(
-    f"batches by tokens have {second} to {max(by_tokens)}, but for one of {smallest}"
+    f"batches by tokens: {second} to {max(by_tokens)},\nexcept one with {smallest}"
 )
 
 # %% tags=["remove-cell"]
@@ -651,7 +652,8 @@ Picture(
     ),
     caption=(
         "The share of <eos> is high in batches of short sentences. In sorted "
-        "order, it soon falls over the epoch; shuffled, it jumps between batches."
+        "order, it rises briefly and then falls for the rest of the epoch; shuffled, it "
+        "jumps from batch to batch."
     ),
 )
 
@@ -809,7 +811,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **Test sentences were in the training data.** Captions, for example, often come with several translations. (The cell imitates this with sentences of the pocket corpus and three numbered copies of each translation.) If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
+# **Test sentences were in the training data.** Captions, for example, often come with several translations. (The next cell imitates this with sentences of the pocket corpus and three numbered copies of each translation.) If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
 
 # %%
 import random
@@ -822,7 +824,7 @@ captions = [(s, f"{t} ({i})") for s, t in train_pairs[:700] for i in range(3)]
 random.Random(0).shuffle(captions)
 seen = {source for source, _ in captions[100:]}
 shared = sum(source in seen for source, _ in captions[:100])
-print(f"shuffled pairs: {shared} of 100 test sources were seen in training")
+print(f"shuffled pairs: {shared} of 100 test sources\nwere seen in training")
 
 # %%
 file = Path(tempfile.mkdtemp()) / "captions.tsv"
@@ -830,7 +832,9 @@ file.write_text("".join(f"{s}\t{t}\n" for s, t in captions), "utf-8")
 test_sources = {source for source, _ in sentence_pairs(str(file), "test")}
 seen = {source for source, _ in sentence_pairs(str(file), "train")}
 n_shared, n_test = len(test_sources & seen), len(test_sources)
-print(f"split by hash:  {n_shared} of {n_test} (about a twentieth of the sources)")
+print(
+    f"split by hash: {n_shared} of {n_test} test sources\n(about a twentieth of all sources)"
+)
 
 # %% tags=["remove-cell"]
 assert shared > 90 and not test_sources & seen and len(test_sources) > 5
@@ -889,7 +893,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # **2. You sort pools of 50 sentences, and a batch has 80. What happens to the padding?**
 #
-# <details><summary>A. Almost nothing</summary>
+# <details><summary>A. It hardly changes</summary>
 #
 # **Right.** A batch is larger than a pool, so it always mixes two or more pools, and within a batch the order doesn't matter.
 #
@@ -969,7 +973,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; it makes up for that by taking more steps in the same time.
+# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; but more steps fit into the same time, which makes up for it.
 #
 # </details>
 

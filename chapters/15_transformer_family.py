@@ -201,7 +201,7 @@ assert torch.equal(square, prefix)
 #
 # </details>
 #
-# BERT, GPT-2 and ViT share a stack of encoder layers. It differs from ours in three details: the positions are learned, GPT-2 and ViT are pre-norm, with one more norm at the end (BERT is post-norm; we use pre-norm for all), and the feed-forward network has **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
+# BERT, GPT-2 and ViT are all stacks of encoder layers, with three changes from ours. The positions are learned. GPT-2 and ViT are pre-norm, with one more norm at the end. (BERT is post-norm, but we use pre-norm for all three.) And the feed-forward network has **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
 
 # %%
@@ -268,7 +268,7 @@ class Gpt(LanguageModel):
 
 
 # %% [markdown]
-# Is this GPT really the decoder of our `Transformer`? That has one part more, cross-attention. So we give it a source that consists of padding only: the padding mask excludes every key, and the weighted sums are zero. (The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb).) The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
+# Is this GPT really the decoder of our `Transformer`? The decoder has one more part, cross-attention. To switch it off, we give the Transformer a source that consists of padding only: the padding mask excludes every key, and the weighted sums are zero. (The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb).) The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
 
 # %%
 torch.manual_seed(0)
@@ -300,7 +300,7 @@ assert_close(decoder_only(ids), model(only_padding, ids))
 #
 # Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because its word for *the* depends on the rest of the sentence. First, on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. Second, on the number and on the role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing.
+# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing.
 
 # %% tags=["hide-input"]
 texts = [
@@ -482,7 +482,7 @@ logits = bert(masked)[each, places]  # (articles, vocab_size)
 prediction = articles[logits[:, articles].argmax(-1)]
 
 # %% [markdown]
-# An accuracy means little without a **baseline**. A simple one is a lookup table of the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. The second column has only those articles for which the next word is misleading, that is, for which the first lookup is wrong.
+# An accuracy means little without a **baseline**. A simple one is a lookup table of the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the table, the column *misleading* counts only the articles that the first lookup gets wrong.
 
 
 # %% tags=["hide-input"]
@@ -537,7 +537,7 @@ assert bert_all > both_all + 0.08 > next_all + 0.08 and guess_all < 0.4
 assert bert_hard > both_hard + 0.25
 
 # %% [markdown]
-# BERT is clearly better than both tables, and mostly right where the next word misleads. So it uses more of the sentence than a gap's neighbours.
+# BERT is clearly better than both tables, and mostly right where the next word misleads. So it uses more of the sentence than the two words next to the gap.
 
 # %% [markdown]
 # ## Fine-tuning: one task, some labels
@@ -552,7 +552,7 @@ assert bert_hard > both_hard + 0.25
 #
 # </details>
 #
-# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
+# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), a collection of sentences labelled as acceptable or not, on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word with one of the other two. The label of a changed sentence is 1. So *Die Vater ist alt* has the label 1.
 
 
 # %%
@@ -654,7 +654,7 @@ Picture(
     ),
     caption=(
         "Accuracy after fine-tuning, means (lines) and single runs (dots). With 256 "
-        "labels, the pre-trained model is better than the other with 1,024."
+        "labels, the pre-trained model is better than the untrained one with 1,024."
     ),
 )
 
@@ -715,7 +715,7 @@ for text in ids.tolist():
 #
 # </details>
 #
-# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: all five words of BERT fit *Wein*, while GPT's mix genders and cases. (At the beginning, GPT also expects the nouns that start its word lists.)
+# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: all five words of BERT fit *Wein*, while GPT's mix genders and cases. (If the first word is hidden, GPT also expects a noun, because its word lists begin with one.)
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -801,7 +801,7 @@ assert gpt_all > both_all + 0.08 and gpt_hard > both_hard + 0.25
 #
 # </details>
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. Each noun occurred in training with all three answers, but none of these prompts with examples did.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, the model saw each noun with all three answers, but it never saw any of these prompts that contain examples.
 
 
 # %% tags=["hide-input"]
@@ -873,7 +873,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # <details><summary>How models grew from 2017 to 2024</summary>
 #
-# From GPT-3 on, large models have seen more and more tokens for each parameter: 1.7 in GPT-3, 29 in Llama 2 and 39 in Llama 3. Small models see many more, because a small model that was trained for longer is cheaper to use. (The rows from 2017 to GPT-2 count sentence pairs, words and bytes, so they can't be compared with the others.)
+# From GPT-3 on, large models have seen more and more tokens for each parameter: 1.7 in GPT-3, 29 in Llama 2 and 39 in Llama 3. Small models see many more: training a small model for longer makes it better, and it stays cheap to use. (The rows from 2017 to GPT-2 count sentence pairs, words and bytes, so they can't be compared with the others.)
 #
 # | model | year | parameters | training text |
 # |---|---|---|---|
@@ -891,7 +891,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # ## T5: every task is text to text
 #
-# T5 keeps both halves, and `forward` as it is. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
+# T5 keeps the encoder and the decoder, and our `forward` needs no change. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
 #
 # To pre-train on plain text, T5 uses **span corruption**. Spans of three tokens on average, 15% of the text in all, are cut out, and a numbered *sentinel* token (`<extra_id_0>` and so on in the released models, `<0>` here) is left in place of each. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
@@ -1236,11 +1236,11 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The three totals in the figure match the published 110, 124 and 86 million (ViT's without its classifier).
+# Two totals in the figure match the published 110 and 124 million. ViT's published 86 million leaves out the classifier.
 #
 # <details><summary>Other numbers that you may find</summary>
 #
-# The GPT-2 paper says 117 million; its authors corrected that later. ViT's published number leaves out the classifier, which is less than a million here.
+# The GPT-2 paper says 117 million; its authors corrected that later. ViT's classifier has less than a million parameters here.
 #
 # </details>
 #
@@ -1276,7 +1276,7 @@ Picture(
 # | biases | in the feed-forward network | mostly none | they hardly help |
 # | feed-forward, in some models | one for all tokens | **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)): a router picks one or a few of many for each token | more parameters for the same computation |
 #
-# **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square and multiplies each dimension by a learned factor; it has no bias. Layer norm also subtracts the mean. On vectors whose mean is already 0, the two are the same, apart from the learned factor and bias:
+# **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square and multiplies each dimension by a learned factor; it has no bias. Layer norm also subtracts the mean. On vectors whose mean is already 0, the two give the same result, before any learned factor or bias is applied:
 
 # %%
 x = torch.randn(5, 32)
@@ -1284,7 +1284,7 @@ centred = x - x.mean(-1, keepdim=True)
 assert_close(F.rms_norm(centred, (32,), eps=1e-5), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix, followed by SiLU ($x \cdot \text{sigmoid}(x)$, similar to GELU), computes a factor for every hidden value. To keep the number of parameters with three matrices instead of two, the hidden width shrinks to two thirds.
+# **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix, followed by SiLU ($x \cdot \text{sigmoid}(x)$, similar to GELU), computes a factor for every hidden value. Because there are now three matrices instead of two, the hidden width shrinks to two thirds, which keeps the number of parameters the same.
 
 
 # %%
@@ -1343,7 +1343,7 @@ steps = [grouped(x[:, i : i + 1], cache=cache) for i in range(5)]
 assert_close(torch.cat(steps, 1), grouped(x, is_causal=True))
 
 # %% [markdown]
-# **All of it together**, without experts, is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, with separate (untied) input and output embeddings, and the hidden width of its feed-forward layers is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
+# **All of it together:** put these parts, without the experts, into our `EncoderLayer`, add a causal mask, and you have a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, with separate (untied) input and output embeddings, and the hidden width of its feed-forward layers is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
 
 
 # %%
@@ -1383,7 +1383,7 @@ assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 # %% [markdown]
 # The published "7B" weights have exactly as many.
 #
-# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. In 16-bit numbers, the KV cache of one text of 4,096 tokens, its longest context, takes this much with 64 groups, with 8, and with multi-query attention:
+# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. Its longest context is 4,096 tokens. The KV cache of one such text, in 16-bit numbers, takes:
 
 # %%
 for n_groups in (64, 8, 1):

@@ -293,7 +293,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass take? Roughly one for each operation, except those that only view or reserve memory. PyTorch can count them, and on the *meta* device, where tensors have no data, that is quick:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass take? Roughly one for each operation, not counting those that only create a view or reserve memory. PyTorch can count them, and on the *meta* device, where tensors have no data, that is quick:
 
 
 # %%
@@ -318,7 +318,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# A GPU's kernels differ a little (here, attention is counted in its explicit form), but roughly a thousand launches of 5 µs take 5 ms. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform), which record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little (here, attention is in its explicit form), but roughly a thousand launches of 5 µs take 5 ms. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform), which record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
 # Larger batches help on a CPU, too, where operations also have a fixed cost. The figure shows the **throughput** of both passes of a small translation model, in target tokens per second:
 
@@ -597,13 +597,13 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short trainings of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). With the paper's base model, they were close for the 550 steps that we could run on a GPU, at a low learning rate ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). At nearly twice that rate neither version learned, and the one in 16 bits ended worse; single runs can't tell why. For long trainings we don't know yet.
+# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short training runs of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). With the paper's base model, they were close for the 550 steps that we could run on a GPU, at a low learning rate ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). At nearly twice that rate, neither version learned. The one in 16 bits ended worse, but one run of each can't tell why. We haven't tried long training runs yet.
 #
 # </details>
 #
 # ### Loss scaling
 #
-# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero, although below the table's *smallest* it has **subnormal** numbers with fewer digits, down to $6 \cdot 10^{-8}$. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. (Below the *smallest* number in the table, it still has **subnormal** numbers with fewer digits, but these end at $6 \cdot 10^{-8}$.) **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
@@ -667,7 +667,7 @@ assert 7 < errors[1] / errors[0] < 9, errors
 #
 # </details>
 #
-# Fusion also saves launches. It doesn't reach everything: in the compiled step that we measured (see *All together*), ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, takes a new algorithm, such as FlashAttention (below).
+# Fusion also saves launches. It doesn't reach everything: in the compiled step that we measured (see *All together*), ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention (below).
 #
 # **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then choose 64 tokens.
 
@@ -875,7 +875,7 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing; from 64 tokens on it clearly does. For short sentences another fused kernel, called *memory-efficient*, is the fastest.
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, but from 64 tokens on it is clearly faster. For short sentences another fused kernel, called *memory-efficient*, is the fastest.
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
@@ -1024,8 +1024,8 @@ Picture(
         "long bars are activations."
     ),
     caption=(
-        "Peak memory of a training step. In the two long bars, most of it is activations "
-        "(blue), and checkpointing or smaller batches save most of them."
+        "Peak memory of a training step. In the two long bars, most is activations "
+        "(blue), and checkpointing or smaller batches save most of that."
     ),
 )
 
@@ -1149,7 +1149,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but half of the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
+# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
 #
 # Where do the 36.5 ms go?
 #
@@ -1164,9 +1164,9 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: gaps between kernels, or other batches | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate for an H100, which came to 52% of the peak. But that was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate for an H100, by which matrix products would take about half. But that was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
 #
-# The profile also showed what to try next. The backward pass of the layer norms took 4.4 ms, although by our estimate the memory could move their numbers in less than a quarter of that time. Fusion isn't always a gain: the compiler had put two sums into one kernel, over the numbers of each position, and over all positions (for the gradients of the layer norm's weight and bias). With an option that keeps them apart, the backward pass takes 1.9 ms, and all kernels together take 31.6 ms instead of 34.4 (the table, from another run, has 34.5). The package now sets this option. We haven't yet measured a whole step with it, alone on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
+# The profile also showed what to try next. The backward pass of the layer norms took 4.4 ms, although by our estimate the memory could move their numbers in less than a quarter of that time. Fusion isn't always a gain. The compiler had put two different sums into one kernel: one over the numbers of each position, the other over all positions (for the gradients of the layer norm's weight and bias). With an option that keeps them apart, the backward pass takes 1.9 ms, and all kernels together take 31.6 ms instead of 34.4 (the table, from another run, has 34.5). The package now sets this option. We haven't yet measured a whole step with it, alone on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1257,7 +1257,7 @@ if log.exists():  # not in Colab
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# At the speed of the table's last row, the package reaches 35% of the *measured peak*, the speed of large matrix products alone. That is 26% of the data sheet's peak if padding doesn't count as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
+# At the speed of the table's last row, the package reaches 35% of the *measured peak*, the speed of large matrix products alone. That is 26% of the data sheet's peak if padding doesn't count as work. **The big model reaches 56%** of the measured peak in `transformer bench`, where the base model reaches 26%. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
 #
 # <details><summary>The measurement of the big model, and others with <code>transformer bench</code></summary>
 #
@@ -1265,7 +1265,7 @@ if log.exists():  # not in Colab
 # transformer bench wmt14-big --compile yes
 # ```
 #
-# The bench waited for the GPU after each compiled step, and other programs of ours had been paused for it. Its steps of the base model are slower than those of the table above; the log says what we know about that. The last column is the share of the measured peak ([all results](../book/results.md)). The uncompiled steps are from the fourth run; they were measured five at a time.
+# `transformer bench` waited for the GPU after each compiled step, while our other programs on that machine were paused. Its steps of the base model are slower than those of the table above; the log says what we know about that. The last column is the share of the measured peak ([all results](../book/results.md)). The uncompiled steps were measured later, five at a time.
 #
 # | training | compiled | target tokens/s | share |
 # |---|---|---|---|
@@ -1421,7 +1421,7 @@ Picture(
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum (**all-reduce**), and all take the same step. For that, $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. All-reduce then has two halves:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum (**all-reduce**), and all take the same step. For the all-reduce, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. It then has two halves:
 #
 # - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
@@ -1467,7 +1467,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix (30% of all), is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and those 30% can't be hidden. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix (30% of all), is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the last 30% can't overlap with computing. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1548,11 +1548,11 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal, and compiles again when they don't. The package turns this assumption off.
 #
-# The fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch has to copy any other mask. Compiled code is specialised to one of the two cases, so a mask of the other kind triggers a recompilation. Rounding the lengths of batches up to multiples of 8 avoids that, but the model then computes more padding. Now `fused_attention` allocates the mask with a few more columns instead.
+# The fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch has to copy any other mask. Compiled code handles either masks that are copied or masks that aren't, so a mask of the other kind triggers a recompilation. Rounding the lengths of batches up to multiples of 8 avoids that, but the model then computes more padding. Now `fused_attention` allocates the mask with a few more columns instead.
 #
 # It is tempting to compile a single layer and call it six times, because compiling a whole model takes a minute or more. But every call of compiled code takes some time on the CPU. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
 #
-# In three trainings on real text, one step took about 65 seconds. Its batch was the rest at the end of an epoch, only 15 sentence pairs. For large tensors, PyTorch combines two sums in the backward pass of a layer norm. All batches before had been large, so the compiled code presumably assumed large tensors, and PyTorch compiled the model again for this small batch. (We infer this from the source code and the time; `TORCH_LOGS=recompiles` would have told us.) With an option that makes the code independent of the size, a later training had no such pause. The package now doesn't combine the sums at all, because separate kernels were faster (see *All together*).
+# In three training runs on real text, one step took about 65 seconds. Its batch was what was left at the end of an epoch: only 15 sentence pairs. For large tensors, PyTorch combines two sums in the backward pass of a layer norm. All batches before had been large, so the compiled code presumably assumed large tensors, and PyTorch compiled the model again for this small batch. (We infer this from the source code and the time; `TORCH_LOGS=recompiles` would have told us.) With an option that makes the code independent of the size, a later training had no such pause. The package now doesn't combine the sums at all, because separate kernels were faster (see *All together*).
 #
 # </details>
 #
@@ -1683,6 +1683,6 @@ print(f"counting padding, it looks {positions / real:.2f} times as fast")
 #
 # ## Going further
 #
-# - **In the paper:** hardware and times in §5.2, batches in §5.1, the FLOP of complete trainings in Table 2.
+# - **In the paper:** hardware and times in §5.2, batches in §5.1, the FLOP of complete training runs in Table 2.
 # - **The view of this chapter:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html).
 # - **Next:** [Training the full model on WMT14](17_wmt14.ipynb). Now that each step is fast, you can take 100,000 of them.

@@ -142,7 +142,7 @@ Captioned(
 # %% [markdown]
 # The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
-# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail.
+# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
@@ -288,9 +288,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% is between the two, and the same for every GPU, although some reach a larger share of their peak than others. So take the hours below as rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200 (below), much shorter.
+# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others. So the hours below are rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200 (below), much shorter.
 #
-# <details><summary>Why is this so much less than in chapter 16, and how long was the second run?</summary>
+# <details><summary>Why these utilisations are lower than those in chapter 16, and how long the big model's run took</summary>
 #
 # Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs.
 #
@@ -384,13 +384,13 @@ if stored.exists():
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned hardly more than how frequent each token is. (We tried it twice. With residual connections in bfloat16 it ended worse, but single runs that both failed can't tell why.) [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: after 500 warm-up steps to a learning rate of 0.001, close to ours, their model scored 2.8 BLEU; to half that rate, 31.2. With about half of our rate, our model did begin to learn with Adam, with either type of residual connections, but the time was over after 600 steps at most, when its best score on captions was 2.7 BLEU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With Muon, the optimiser from [Training](11_training.ipynb), it learned even at the higher rate, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# We had four minutes on that H200, shared by three trainings, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned little more than how frequent each token is. (We tried it twice. With residual connections in bfloat16 it ended worse, but single runs that both failed can't tell why.) [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: with 500 warm-up steps and a highest learning rate of 0.001, close to ours, their model scored only 2.8 BLEU. With half that rate, it scored 31.2. With about half of our rate, our model did begin to learn with Adam, with residual connections in float32 as well as in bfloat16. But we had time for at most 600 steps, and its best score on captions was 2.7 BLEU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With Muon, the optimiser from [Training](11_training.ipynb), it learned even at the higher rate, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
-# To get the utilisation of your own GPU, take *work per second* from `transformer bench`, subtract the percentage that is padding, and divide by the peak in the data sheet.
+# To get the utilisation of your own GPU, take *work per second* from `transformer bench`, multiply it by the share of tokens that isn't padding, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. The overhead and the price of electricity in the code are assumptions, like the rent (`prices`, from the chart): replace them with your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. This overhead, the price of electricity and the rent (`prices`, from the chart) are assumptions: replace them with your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -407,7 +407,7 @@ for gpu, watts, gpus in machines:
     for name in ("base", "big"):
         row = costs(flop[name], gpu, watts, prices[gpu], gpus)
         rows.append([f"{name}, {gpus} {gpu}", *row])
-header = ["", "hours", "kWh", "rent (€)", "power (€)"]
+header = ["", "hours", "kWh", "rent (€)", "electricity (€)"]
 print(tabulate(rows, header, floatfmt=".0f"))
 
 # %% [markdown]
@@ -490,11 +490,11 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# (In 2 parts, the base model on 8 GB and the big model on a T4 would fit only if the estimate is exact.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# (In 2 parts, the base model on 8 GB and the big model on a T4 would come close to the limit.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
-# The figure shows the main commands and, beside the arrows, what one leaves on disk for the next. `translate` reads the averaged checkpoint, too.
+# The figure shows the main commands and, beside the arrows, what each leaves on disk for the next one. `translate` reads the averaged checkpoint, too.
 
 # %% tags=["hide-input"]
 commands = [
@@ -548,7 +548,7 @@ Picture(
 # transformer translate runs/wmt14-base "The old woman is not here."
 # ```
 #
-# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So each line there has the name of the small recipe, and also `$SMALL` and `$DEVICE`, which make it small and select the CPU.
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So the lines there name the small recipe, and some also have `$SMALL` and `$DEVICE`, which make it small and select the CPU.
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
@@ -666,7 +666,7 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes a few training steps on your machine and estimates how long the whole run will take. For `wmt14-base`, compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
+# `bench` takes a few training steps on your machine and estimates how long the whole run will take. When you run it for `wmt14-base`, compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
 shell(f"transformer bench {RECIPE}")
@@ -927,14 +927,14 @@ shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 #
 # You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
-# If your sacreBLEU score is more than a point lower, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
+# If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
 # | one or two points less than somebody else's score, the loss is fine | scores computed in different ways | the signatures, and the row *BLEU paper* |
-# | one or two points less, with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` ([Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
+# | one or two points less than a published score with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` ([Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
 # | one or two points less, but *BLEU paper* is fine | straight quotation marks where the reference has „ and “ | `test.hypotheses.txt` |
-# | one or two points less, with the same signature and test set | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
+# | one or two points less than a published score with the same signature and test set | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
 # | about a point less, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
 # | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
@@ -951,7 +951,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 #
 # </details>
 #
-# The function `diagnose` in the next cell reads these values from the run folder. The length ratio is the number of words in the translations, divided by that in the references.
+# The function `diagnose` in the next cell reads these values from the run folder. The length ratio is the number of words in the translations, divided by the number in the references.
 
 
 # %%
@@ -1000,7 +1000,7 @@ shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Two GPUs then process in parallel the same two parts of each batch that one GPU, with gradient accumulation, processes in turn.
+# Instead, change nothing. Each of two GPUs then processes half of every batch, and the steps are the same as before.
 
 # %% tags=["remove-cell"]
 tokens = data.tokens("train")
