@@ -121,7 +121,7 @@ assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 # ## Translate a sentence
 #
 # The model of this chapter comes with the course. It is smaller than the one on the start page, and was trained on nothing but captions of photographs in English
-# and German. Here it translates two captions. Neither is in its training data, though the first comes close to some that are, such as *A dog runs across the grass.*
+# and German. Here it translates two captions. Neither is in its training data, but the first is close to captions that are, such as *A dog runs across the grass.*
 
 # %%
 import torch
@@ -194,7 +194,7 @@ print(tokenizer.pieces(sentence))
 # **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of
 # the vocabulary. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random
 # and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer,
-# `nn.Embedding`, and looking up is all it does:
+# `nn.Embedding`, and all it does is look up rows:
 
 # %%
 table = model.source_embedding.weight  # (vocab_size, d_model)
@@ -280,10 +280,10 @@ base = ModelConfig()
 assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
 
 # %% [markdown]
-# This model has 4 layers in each stack, 4 attention heads in each attention, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
+# This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
 #
 # After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
-# `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. A single sentence needs none.
+# `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. (A single sentence needs no padding.)
 
 # %%
 with torch.no_grad():
@@ -291,8 +291,8 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# Is it really a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, 4 (counting from 0), so its vector is the same in all of them before the first layer. We
-# compare each vector after the last layer with the first one, by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles.
+# Is it really a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, 4 (counting from 0), so its vector is the same in all of them before the first layer. After
+# the last layer, we compare the vector in each sentence with the one in the first sentence, by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles.
 
 # %%
 sentences = [
@@ -309,7 +309,7 @@ for sentence in sentences:
         encoded, _ = model.encode(source_ids)
     vectors.append(encoded[0, 4])  # position 4: (d_model,)
     similarity = torch.cosine_similarity(vectors[0], vectors[-1], dim=0)
-    print(f"{similarity:.2f}  {sentence:35}", translator.translate(sentence))
+    print(f"{similarity:.2f}  {sentence}\n      {translator.translate(sentence)}")
 
 # %% tags=["remove-cell"]
 tokens = [tokenizer.pieces(translator.encode(s))[4] for s in sentences]
@@ -354,7 +354,7 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest is spread thinly over thousands of tokens, because the model was trained never to be quite certain: see [Label smoothing](10_label_smoothing.ipynb).)
+# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain: see [Label smoothing](10_label_smoothing.ipynb).)
 #
 # To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time,
 # each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
@@ -520,7 +520,7 @@ for layer, head, expected in (
 #
 # Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual
 # variants were the **LSTM** and the **GRU**, whose gates help information to survive in the state for longer. In the first
-# translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
+# translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses of recurrent networks led to the Transformer.
 #
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from.
 # The Transformer's memory, too, has one vector for each token.
@@ -605,13 +605,13 @@ twice_as_long = gradient_by_distance(attention(x, x, x)[0], x)
 assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 
 # %% [markdown]
-# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. (It doesn't depend on the distance, but on the length $n$ of the sentence: an untrained head spreads its weight over all positions, so the gradient falls like $1/n$.) A trained recurrent network can carry information much further, but it has to
+# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. (Attention's gradient doesn't depend on the distance, but on the length $n$ of the sentence: an untrained head spreads its weight over all positions, so the gradient falls like $1/n$.) A trained recurrent network can carry information much further, but it has to
 # *learn* to do so, and at the start of training hardly any gradient from far away tells it to.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all
 # positions at the same time, in the encoder and in training. (At inference time, the decoder still generates one token after another.) This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows. They leave out the matrix products that compute attention's inputs, which the next chapter introduces:
+# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows. The row of self-attention leaves out the matrix products that compute its inputs; the next chapter introduces them:
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
@@ -624,7 +624,7 @@ assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 # ## Encoder-only and decoder-only models
 #
 # Take one half of the Transformer, and you have another famous family of models. What distinguishes the families is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. In the full Transformer, cross-attention also lets it see every position of the encoder's memory. (The rows are now what the decoder *reads*, so they begin with `<bos>`. In the heat maps above, a row was the token that it predicted there.)
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory. (The rows are now what the decoder *reads*, so they begin with `<bos>`. In the heat maps above, a row was the token that it predicted there.)
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask

@@ -173,7 +173,7 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
-# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU (a score from 0 to 100 that compares translations with references; see [Evaluation](13_evaluation.ipynb)), but doesn't explain how. With weight $\varepsilon = 0.1$, the loss acts as if the correct token had been drawn uniformly from the whole vocabulary; with weight 0.9, it is the usual cross-entropy:
+# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU (a score from 0 to 100 that compares translations with references; see [Evaluation](13_evaluation.ipynb)), but doesn't explain how. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
 #
 # $$
 # \begin{aligned}
@@ -212,7 +212,7 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.** So it can't teach the model other translations. What it does is to bound how far the correct logit gets ahead of the others, as you'll see next, and [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
+# Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.** So it can't teach the model other translations. What it does is limit how far the correct logit gets ahead of the others (see the next section). [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
 #
 # **Try it.** The first panel shows the target, the second the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
 #
@@ -235,7 +235,7 @@ Captioned(
             "and 1,024 tokens, the lowest point is at 0.90."
         ),
     ),
-    "The target, and the loss by the probability of the correct token. With "
+    "The target, and the loss as a function of the correct token's probability. With "
     "smoothing, the loss is lowest (blue dot) before that probability reaches 1.",
 )
 
@@ -267,7 +267,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 # %% [markdown]
 # Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
 #
-# **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does it change its sign?
+# **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does the sign change?
 #
 # <div class="widget" data-widget="smoothing">
 #
@@ -325,7 +325,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make predictions that are already correct more certain, which is a way of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a way of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -388,7 +388,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). So it doesn't mean the entropy of the target, but a change of the model itself: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (development set, Table 3):
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This doesn't refer to the entropy of the target, which raises any smoothed loss. It means that the model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (development set, Table 3):
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -419,9 +419,9 @@ assert_close(ours / 6, pytorch)  # 6 real tokens
 pytorch
 
 # %% [markdown]
-# Training uses a second form, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
+# The trainer uses a second version of this function, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
 #
-# We have spread $\varepsilon$ over the whole vocabulary. Some implementations leave out the correct token or padding (`spread="others"` leaves out both); with a real vocabulary, the difference is negligible.
+# We have spread $\varepsilon$ over the whole vocabulary. Some implementations give no share to the correct token or to padding (`spread="others"` excludes both); with a real vocabulary, the difference is negligible.
 #
 # <details><summary>The three conventions in detail</summary>
 #
@@ -446,7 +446,7 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 # %% [markdown]
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation. And it looks only at the most probable token, because that is the prediction.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation. It also considers only the probability of the top token, not those of the others.
 #
 # To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. (Other bins give other numbers, so compare only errors that were measured with the same ones.) The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
@@ -506,7 +506,7 @@ for name in ("hard targets", "label smoothing"):
 assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Although the second model was trained with smoothing, its *unsmoothed* loss is lower, too: it loses a little on tokens that it predicts correctly, and gains more on those it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. These two models generalise poorly, so it lowers their loss. The paper's model was trained on millions of sentences, and smoothing raised its perplexity from 4.67 to 4.92.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Although the second model was trained with smoothing, its *unsmoothed* loss is lower, too: it loses a little on tokens that it predicts correctly, and gains more on those it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. With models that generalise as poorly as these, smoothing lowers the loss. The paper's model was trained on millions of sentences, and smoothing raised its perplexity from 4.67 to 4.92.
 #
 # `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
 
@@ -545,7 +545,7 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. Above 1 it makes the model less confident, below 1 more. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
+# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
 
 
 # %%
@@ -577,11 +577,11 @@ for name in ("hard targets", "pocket-small"):
 assert abs(fitted["hard targets"][2] - fitted["label smoothing"][2]) < 0.015
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. After scaling, the model with hard targets and the one with label smoothing are about equally well calibrated. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. After scaling, the model with hard targets comes close to the one with label smoothing. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
 #
 # Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
-# The two small models of this chapter were made to overfit: they show that label smoothing affects calibration, not how large the effect is in a long training run with dropout and millions of sentences.
+# The two small models of this chapter were made to overfit: they show that label smoothing affects calibration, but not how large the effect is in a long training run with dropout and millions of sentences.
 
 # %% tags=["remove-cell"]
 import json

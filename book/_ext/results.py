@@ -28,6 +28,7 @@ from tabulate import tabulate
 from book.everyday import HUNDREDS, count_right, read_judgements, read_sentences
 from transformer.bench import recipe, report
 from transformer.bench.runner import Measurement
+from transformer.config import OLD_NAMES
 from transformer.evaluation.evaluate import read_scores
 from transformer.files import read_rows
 from transformer.plots import style
@@ -702,8 +703,17 @@ ORIGIN = ("date", "commit", "hardware", "versions", "command")
 def origin(facts: Mapping[str, Any]) -> list[str]:
     """Return the columns of `ORIGIN` from a `provenance`."""
     hardware = f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}"
-    command = f"`{facts['command']}`" if facts.get("command") else ""
+    command = f"`{with_current_names(facts['command'])}`" if facts.get("command") else ""
     return [facts["date"], f"`{facts['commit']}`", hardware, facts["versions"], command]
+
+
+def with_current_names(command: str) -> str:
+    """Return a command that was run earlier with today's names of its options, so that it can be run again."""
+    for section, names in OLD_NAMES.items():
+        for old, new in names.items():
+            old_option, new_option = (f"--{section}.{name}".replace("_", "-") for name in (old, new))
+            command = re.sub(rf"{re.escape(old_option)}(?![\w-])", new_option, command)
+    return command
 
 
 def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:

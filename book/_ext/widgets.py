@@ -86,7 +86,7 @@ def everyday_score(name: str) -> str:
     if not tried:
         return ""
     n_right = count_right(tried[-1], read_judgements())
-    return f" It got {n_right} of {len(tried[-1])} everyday sentences right when we tried it."
+    return f" In our own check, it got {n_right} of {len(tried[-1])} everyday sentences right."
 
 
 @cache
@@ -99,8 +99,8 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         "name": name,
         "translations": [rounded.translate(sentence) for sentence in model["sentences"]],
         "megabytes": round(sum(map(len, files.values())) / 1e6, 1),
-        "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
-        f"{model['trainedOn']} by this course's own code, and running in your browser.{everyday_score(name)}",
+        "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters. "
+        f"The course's own code trained it on {model['trainedOn']}, and it runs in your browser.{everyday_score(name)}",
         "threshold": LIVE[name]["threshold"],
     }
 

@@ -8,7 +8,7 @@ import { PLAIN } from "./parts.mjs";
  *
  * @param {string} label the text alternative.
  * @param {Object[]} curves each with `points` [x, y], `colour` and `width`.
- * @param {Object[]} dots each with `at` [x, y], `colour` and `name`.
+ * @param {Object[]} dots each with `at` [x, y], `colour` and `name`, which is below the dot if `below` is true and there is room.
  * @param {Object} axes the maxima `x` and `y`, and the labels of both axes, `xName` and `yName`.
  */
 export function chart(label, curves, dots, { x, y, xName, yName }) {
@@ -19,10 +19,11 @@ export function chart(label, curves, dots, { x, y, xName, yName }) {
     return h("line", { x1, y1, x2, y2, stroke, "stroke-width": width, "stroke-linecap": "round" });
   };
   const lines = curves.flatMap(({ points, colour, width }) => points.slice(1).map((point, i) => line(points[i], point, colour, width)));
-  const circles = dots.map(({ at, colour, name }) => {
+  const circles = dots.map(({ at, colour, name, below }) => {
     const [cx, cy] = toPixels(at);
     const anchor = cx > W - 70 ? "end" : cx < 70 ? "start" : "middle";
-    return h("g", {}, h("circle", { cx, cy, r: 5, fill: colour }), h("text", { x: cx, y: cy - 9, "text-anchor": anchor }, name));
+    const top = below && cy < BOTTOM - 18 ? cy + 16 : cy - 9;
+    return h("g", {}, h("circle", { cx, cy, r: 5, fill: colour }), h("text", { x: cx, y: top, "text-anchor": anchor }, name));
   });
   const labels = [[LEFT, 12, "start", yName], [W - LEFT, H - 12, "end", xName], [LEFT, H - 12, "start", "0"]];
   const texts = labels.map(([at, top, anchor, text]) => h("text", { x: at, y: top, "text-anchor": anchor }, text));

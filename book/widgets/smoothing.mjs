@@ -19,7 +19,7 @@ const STYLE = "@media (max-width: 30rem) { .smoothing td span { display: none !i
 
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
-  const percent = (p) => `${(100 * p).toFixed(1)} %`;
+  const percent = (p) => `${(100 * p).toFixed(1)}%`;
   const probability = slider("probability of the correct token", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
   const smoothing = slider("smoothing ε", { min: 0, max: 0.4, step: 0.01, value: 0.1 }, draw, (e) => e.toFixed(2));
   const size = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
@@ -29,21 +29,21 @@ function render({ el }) {
     const [p, e, V] = [probability.value(), smoothing.value(), 2 ** size.value()];
     const [right, other] = smoothedTarget(V, e);
     const loss = smoothedLoss(p, V, e), best = Math.min(right, 0.9999);
-    const effect = Math.abs(p - right) < 5e-4 ? "leaves it unchanged" : p < right ? "raises it" : "lowers it";
+    const effect = Math.abs(p - right) < 5e-4 ? "changes nothing" : p < right ? "raises the model's probability" : "lowers the model's probability";
     status.textContent =
-      `The model gives the correct token ${percent(p)}, the target is ${percent(right)}: a gradient step ${effect}. ` +
-      `Loss ${loss.toFixed(3)}, without smoothing ${(-Math.log(p)).toFixed(3)}; ` +
+      `The model gives the correct token ${percent(p)}, and the target is ${percent(right)}, so a gradient step ${effect}. ` +
+      `The loss is ${loss.toFixed(3)} (${(-Math.log(p)).toFixed(3)} without smoothing); ` +
       (e ? `the lowest possible loss is ${smoothedLoss(right, V, e).toFixed(3)}.` : "the loss has no minimum, it only approaches 0.");
     const probabilities = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 100).concat(0.999);
     const curve = (lossAt) => probabilities.map((x) => [x, lossAt(x)]);
     picture.replaceChildren(chart(
       status.textContent,
       [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 1.5 }, { points: curve((x) => smoothedLoss(x, V, e)), colour: QUERY, width: 3 }],
-      [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum" }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
+      [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum", below: true }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
       { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
     ));
     const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];
-    numbers.replaceChildren(table("The probability of one token: the target and the model's", ["", "target q", "", "model p", "", "p − q"],
+    numbers.replaceChildren(table("Probability of one token: target and model", ["", "target q", "", "model p", "", "p − q"],
       [row("the correct token", right, p), row("each other token", other, (1 - p) / (V - 1))]));
   }
 

@@ -15,7 +15,12 @@ SMALL_WIDGETS = {
     "positions": ("05_positional_encoding", "input[aria-label=position]", "ArrowRight", "Orange: position 6"),
     "norm": ("06_layers", "input[type=checkbox]", "Space", "Pre-norm, x + sublayer(norm(x))"),
     "merges": ("08_subword_tokenization", "button:nth-of-type(2)", "Enter", "1 of 10 merges. The last one made ea."),
-    "smoothing": ("10_label_smoothing", "input[aria-label^=probability]", "End", "a gradient step lowers it"),
+    "smoothing": (
+        "10_label_smoothing",
+        "input[aria-label^=probability]",
+        "End",
+        "a gradient step lowers the model's probability",
+    ),
     "schedule": ("11_training", "input[aria-label=d_model]", "ArrowLeft", "1.41 times as high"),
 }
 """For each widget: its chapter, a control, a key, and a text that is shown after the key has been pressed."""

@@ -1,5 +1,6 @@
 """The results page: its tables and figures show what the result files contain, and its prose has no numbers."""
 
+import dataclasses
 import json
 import math
 import re
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from book._ext import results
-from book._ext.results import MISSING, Spread, change, section
+from book._ext.results import MISSING, Spread, change, section, with_current_names
 from book.experiments import EXPERIMENTS
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.prepare import DataConfig
 from transformer.plots.style import Picture
 
 ROOT = Path(__file__).parents[2]
@@ -236,6 +239,30 @@ def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:
     hardware = "A Fast Chip, 64 cores, Linux; cpu in fp32; threads: 7"
     assert shown.count(FACTS["date"]) == shown.count("`abcdef1234`") == shown.count(hardware) == 2
     assert SIGNATURE.replace("|", r"\|") in shown and "<results/heads.json>" in shown
+
+
+COMMANDS = sorted(
+    {
+        command
+        for path in (ROOT / "book" / "results").glob("*.json")
+        for command in re.findall(r'"command": "(transformer train [^"]+)"', path.read_text("utf-8"))
+    }
+)
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS)))
+def test_the_commands_on_the_page_have_options_that_exist(number: int) -> None:
+    options = re.findall(r"--([a-z]+)\.([\w-]+)", with_current_names(COMMANDS[number]))
+    known = {"data": DataConfig, "model": ModelConfig, "training": TrainingConfig}
+    fields = {section: {field.name for field in dataclasses.fields(config)} for section, config in known.items()}
+    assert all(name.replace("-", "_") in fields[section] for section, name in options)
+
+
+def test_renamed_options_are_replaced_as_a_whole() -> None:
+    command = "transformer train pocket --training.smoothing 0 --training.smoothing-more 1"
+    assert with_current_names(command) == (
+        "transformer train pocket --training.label-smoothing 0 --training.smoothing-more 1"
+    )
 
 
 def test_a_fine_tuned_run_names_the_model_that_it_started_from() -> None:

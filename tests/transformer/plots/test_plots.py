@@ -125,7 +125,7 @@ def test_next_tokens_are_the_most_probable_and_the_generated_one_is_marked() -> 
     assert [(row["step"], row["token"], row["generated"]) for row in rows] == [
         (1, "left", True), (1, "milk", False), (2, "milk", False), (2, "left", True),
     ]  # fmt: skip
-    assert [row["prefix"] for row in rows] == ["<bos>"] * 2 + ["<bos> left"] * 2
+    assert [row["prefix"] for row in rows] == [["<bos>"]] * 2 + [["<bos> left"]] * 2
     assert rows[0]["probability"] == pytest.approx(0.7)
 
 
