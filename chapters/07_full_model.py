@@ -700,7 +700,7 @@ assert round(4 * 37_000 / 512) == 4 * 72 + 1, "72 squares and a quarter"
 # %% [markdown]
 # The squares at the top of the page make this easy to remember: an encoder layer has 12 squares and a decoder layer 16, half or more of them feed-forward, and the embedding has 72. With six layers of each kind, that is $72 + 96 + 72 = 240$ squares of 262,144 parameters, or 63 million. All biases and norms together wouldn't fill half a square.
 #
-# **Now build your own model** with the sliders. The triangles mark the paper's base model, and the diamonds its big one: can you reach them? Which bars grow with the square of `d_model`? Halve the depth: which bar stays the same?
+# **Now build your own model** with the sliders. (The number of vocabulary matrices is 1 if all three are tied, and 3 if none are.) The triangles mark the paper's base model, and the diamonds its big one: can you reach them? Which bars grow with the square of `d_model`? Halve the depth: which bar stays the same?
 
 # %% tags=["hide-input"]
 from transformer.inspection import parameter_counts

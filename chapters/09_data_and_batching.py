@@ -526,7 +526,7 @@ for name in ("as they come", "by target length", "serpentine"):
 Row(
     *pictures,
     caption=(
-        "One batch in each of three orders, with source tokens in orange, target "
+        "One batch in each of three orders, with source tokens in green, target "
         "tokens in blue and padding left empty. Serpentine order needs hardly any padding."
     ),
 )

@@ -476,13 +476,13 @@ assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 # Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs for 250 steps, without dropout, after which they predicted over 95% of the tokens in a sample of these pairs correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
-print("                 confidence  accuracy  calibration error  loss")
+print("                 confidence accuracy   ECE  loss")
 for name, z in logits.items():
     confidence, is_correct = predictions(z)
     error = calibration_error(confidence, is_correct)
     loss = F.cross_entropy(z, labels)  # without smoothing, for all of them
     print(f"{name:17}{confidence.mean():10.3f}", end="")
-    print(f"{is_correct.float().mean():10.3f}{error:19.3f}{loss:6.2f}")
+    print(f"{is_correct.float().mean():9.3f}{error:6.3f}{loss:6.2f}")
 
 # %% tags=["remove-cell"]
 errors = {name: calibration_error(*predictions(z)) for name, z in logits.items()}

@@ -635,7 +635,8 @@ with style.in_style():
         accuracy.items(), style.LINE_STYLES[1::-1], strict=True
     ):
         axes.plot(n_labels, 100 * table.mean(1), dash, color=colour, label=name)
-        axes.plot(n_labels, 100 * table, "o", color=colour, markersize=4)
+        shifted = [n * (1.06 if name == "pre-trained" else 0.94) for n in n_labels]
+        axes.plot(shifted, 100 * table, "o", color=colour, markersize=4)
     axes.axhline(50, color=style.PLAIN, linewidth=1)
     axes.text(1024, 46, "guessing", color=style.INK, fontsize=10, ha="right")
     axes.set_xscale("log", base=2)

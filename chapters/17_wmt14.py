@@ -500,7 +500,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 commands = [
     ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids"),
     ("train", "the model; resumes after\nan interruption", "checkpoints"),
-    ("average", "the mean of the weights of\nthe last checkpoints", "averaged"),
+    ("average", "the mean of the weights of\nthe last checkpoints", "averaged checkpoint"),
     ("evaluate", "beam search on the test set; leaves\nscores with signatures", ""),
     ("translate", "your own sentences", ""),
 ]  # fmt: skip
@@ -532,7 +532,7 @@ Picture(
     ),
     caption=(
         "From corpus to translations: five commands in the order in which you run "
-        "them. In italics: what one leaves on disk for the next."
+        "them. In italics: what each leaves on disk for the next one."
     ),
 )
 

@@ -23,7 +23,7 @@ def batch_padding(batch: Batch, title: str) -> Figure:
     with style.in_style():
         figure = Figure(figsize=(2.2, 2.6), layout="constrained")
         panels = figure.subplots(1, 2)
-        sides = ((batch.source, style.KEY, "source"), (batch.labels, style.QUERY, "target"))
+        sides = ((batch.source, style.VALUE, "source"), (batch.labels, style.QUERY, "target"))
         for axes, (ids, colour, name) in zip(panels, sides, strict=True):
             padding = (ids == PAD).numpy()
             sns.heatmap(padding, mask=padding, cmap=[colour], cbar=False, xticklabels=False, yticklabels=False, ax=axes)

@@ -28,7 +28,7 @@ def label_smoothing_explorer(description: str) -> Any:
         description: the alt text.
     """
     smoothing = alt.binding_range(min=0, max=0.4, step=0.01, name="label smoothing ε ")
-    vocabulary = alt.binding_range(min=1, max=16, step=1, name="log₂(vocabulary size) ")
+    vocabulary = alt.binding_range(min=1, max=16, step=1, name="vocabulary size: 2 to the power of ")
     sliders = alt.param("epsilon", value=0.1, bind=smoothing), alt.param("power", value=10, bind=vocabulary)
     derived = [alt.param(name, expr=formula) for name, formula in FORMULAS.items()]
 
@@ -49,7 +49,7 @@ def label_smoothing_explorer(description: str) -> Any:
         height=" : ".join(f"datum.token == '{token}' ? {height}" for token, height in heights.items()) + " : 0"
     )
     bars = bar.encode(
-        alt.X("height:Q", scale=alt.Scale(domain=[0, 1]), title=None, axis=alt.Axis(tickCount=5)),
+        alt.X("height:Q", scale=alt.Scale(domain=[0, 1.15]), title=None, axis=alt.Axis(values=[0, 0.5, 1])),
         alt.Y("token:N", sort=list(heights), title=None),
     )
     colour = alt.condition("datum.token == 'correct token'", alt.value(style.OUTPUT), alt.value(style.PLAIN))

@@ -37,7 +37,7 @@ def training_cost(
         for name, (value, low, high, step, label) in {
             "share": (15, 5, 70, 1, "utilisation (% of peak) "),
             "devices": (1, 1, 8, 1, "GPUs "),
-            "factor": (1.0, 0.0, 3.0, 0.1, "all prices, times "),
+            "factor": (1.0, 0.0, 3.0, 0.1, "multiply all prices by "),
         }.items()
     ]
     selected = "datum.model == model"
