@@ -28,7 +28,7 @@ def next_token_explorer(
         description: the alt text.
     """
     best, ids = probabilities.topk(count, dim=-1)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "step": step + 1,
             "rank": rank,
