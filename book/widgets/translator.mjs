@@ -550,6 +550,7 @@ function render({ model, el }) {
         ),
       );
     };
+    const layerNumber = (name) => `layer ${Number(name.split(".")[1]) + 1}: `; // the code counts from 0
     const kind = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
     const wasOpen = Object.fromEntries([...heads.children].map((fold) => [fold.dataset.kind, fold.open]));
     heads.replaceChildren(
@@ -561,7 +562,7 @@ function render({ model, el }) {
           ...Object.entries(weights.record.weights)
             .filter(([name]) => kind(name) === key)
             .map(([name, layer]) =>
-              h("fieldset", { class: "layer" }, h("legend", {}, name), ...layer.map((rows, head) => headElement(name, head, rows))),
+              h("fieldset", { class: "layer" }, h("legend", {}, layerNumber(name), h("code", {}, name)), ...layer.map((rows, head) => headElement(name, head, rows))),
             ),
         ),
       ),
