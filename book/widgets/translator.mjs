@@ -78,7 +78,7 @@ const STYLE = `
 .translator .steps th[scope=row] { font-weight: normal; }
 .translator .steps th[scope=rowgroup] { padding-top: 1rem; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
-.translator .layer legend { font-size: .8rem; font-family: var(--monospace); float: none; margin: 0; }
+.translator .layer legend { font-size: .8rem; float: none; margin: 0; }
 .translator .head { display: flex; flex-direction: column; gap: .2rem; width: 4.6rem; }
 .translator .head button { padding: 2px; line-height: 0; }
 .translator .head canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; }
