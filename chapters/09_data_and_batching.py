@@ -134,13 +134,13 @@ defects = {
 # | setting | defect | why it hurts |
 # |---|---|---|
 # | `drop_empty` | one side is empty | the model learns to output nothing |
-# | <code>drop_<wbr>control_<wbr>characters</code> | a wrong encoding has destroyed a character: `\x80` is the € of Windows-1252, read as Latin-1 | it learns to output garbage |
+# | <code class="literal">drop_<wbr>control_<wbr>characters</code> | a wrong encoding has destroyed a character: `\x80` is the € of Windows-1252, read as Latin-1 | it learns to output garbage |
 # | `min_words` | a side has fewer than 3 words | teaches little |
 # | `max_words` | a side has more than 150 words | often badly aligned; attention's cost grows with the square of the length |
 # | `max_ratio` | one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in | it learns to add or omit things |
-# | <code>drop_<wbr>identical</code> | both sides are the same: never translated | it learns to copy |
-# | <code>min_<wbr>language_<wbr>probability</code> | a side is almost certainly in another language, here Dutch (a small classifier gives the right language less than 1%) | it learns to answer in that language |
-# | <code>drop_<wbr>duplicates</code> | the pair is an exact duplicate | counts more than others, and is easily memorised |
+# | <code class="literal">drop_<wbr>identical</code> | both sides are the same: never translated | it learns to copy |
+# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is almost certainly in another language, here Dutch (a small classifier gives the right language less than 1%) | it learns to answer in that language |
+# | <code class="literal">drop_<wbr>duplicates</code> | the pair is an exact duplicate | counts more than others, and is easily memorised |
 #
 # The package's `Cleaner` counts each pair under the first filter that drops it:
 
