@@ -756,7 +756,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU. It needs instructions called VNNI, which x86 CPUs have had since about 2020. On a CPU without them, the package multiplies the same integers in float32, which gives the same result and saves no time. Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times). (In the package, the integers of weights only go up to 63, because some CPUs add pairs of products in 16 bits, and larger ones would overflow.)
+# How much faster that is depends on the CPU. It needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. On a CPU without them, the package multiplies the same integers in float32, which gives the same result and saves no time. Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times). (In the package, the integers of weights only go up to 63, because some CPUs add pairs of products in 16 bits, and larger ones would overflow.)
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -770,7 +770,7 @@ for name, w in (
         F.linear(x, w)
         seconds.append(time.perf_counter() - start)
     print(f"{name:7} {1000 * min(seconds):3.0f} ms")
-print("this CPU has VNNI:", has_int8_instructions())
+print("this CPU has AVX512-VNNI:", has_int8_instructions())
 
 # %% [markdown]
 # In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32. Does our model still translate the caption correctly?

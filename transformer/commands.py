@@ -76,7 +76,7 @@ InferencePrecisionOption = Annotated[
     InferencePrecision,
     arg(
         help=f"{PRECISIONS} int8, on a CPU: linear layers multiply 8-bit integers. Translations are nearly as good, "
-        "and take less time if the CPU has the instructions called VNNI."
+        "and take less time if the CPU has the instructions called AVX512-VNNI."
     ),
 ]
 ModelName = Annotated[

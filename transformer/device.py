@@ -114,10 +114,10 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def has_int8_instructions() -> bool:
-    """Return whether PyTorch multiplies 8-bit integers with the CPU's own instructions, which are called VNNI.
+    """Return whether PyTorch multiplies 8-bit integers with the CPU's own instructions, which are called AVX512-VNNI.
 
-    x86 CPUs have had them since about 2020. On other CPUs, PyTorch's product of integers is much slower than that of
-    float32.
+    Many x86 CPUs have had them since about 2020. On other CPUs, PyTorch's product of integers is much slower than that
+    of float32.
     """
     return bool(torch.cpu._is_vnni_supported())
 
@@ -196,7 +196,7 @@ def choose_device(name: DeviceName = "auto", precision: InferencePrecision = "au
             "fp16": "which doesn't support bfloat16",
         }[precision]
     if precision == "int8" and not has_int8_instructions():
-        precision_reason += "; not faster than fp32, because this CPU has no VNNI instructions"
+        precision_reason += "; not faster than fp32, because this CPU has no AVX512-VNNI instructions"
     reason = f"{device_reason}, {precision_reason}"
     return Device(torch.device(chosen), DTYPES.get(precision), precision == "tf32", precision == "int8", reason)
 

@@ -1,8 +1,8 @@
 """Integers of 8 bits instead of floats, for linear layers of a model that translates on a CPU.
 
 `quantize_linear_layers` rounds the weights once; their inputs are rounded in every call, which is known as dynamic
-quantization. It needs neither training nor calibration, and CPUs with VNNI instructions multiply such integers several
-times as fast as numbers in float32.
+quantization. It needs neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
+several times as fast as numbers in float32.
 """
 
 import copy

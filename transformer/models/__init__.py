@@ -52,7 +52,7 @@ def load_model(name: str | Path, device: DeviceName = "auto", precision: Inferen
         device: where to run; ``"auto"`` chooses the fastest device available.
         precision: number format of the matrix products; ``"auto"`` is ``"bf16"`` or ``"fp16"`` on a CUDA GPU, and
             ``"fp32"``, the most accurate, elsewhere. ``"int8"`` translates nearly as well, and faster on a CPU with
-            VNNI instructions.
+            AVX512-VNNI instructions.
 
     Raises:
         UserError: if there is no such model, or its files are damaged.
