@@ -99,7 +99,7 @@ STEPS: dict[str, Step] = {
     ),
     "ladder": Step("How much does each change make training steps faster?", **_measure("ladder")),
     "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
-    "interruption": Step("What does a training lose if it is killed?", **_measure("interruption")),
+    "interruption": Step("What does a training run lose if it is killed?", **_measure("interruption")),
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
     "big-compiled": Step(
         "How fast are training steps of the big model?",
@@ -446,13 +446,13 @@ train pocket --training.log-every 1 --training.warmup-steps 20 --training.valida
 
 
 def measure_interruption(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
-    """Kill a training of the base model, continue it, and compare its losses with those of an uninterrupted one.
+    """Kill a training run, resume it, and compare its losses with those of an uninterrupted one.
 
-    It's killed halfway between two checkpoints, without warning. How soon it continues is the time until the first step
-    that it had not taken before.
+    The model has the base model's layers, and a small vocabulary. The run is killed halfway between two checkpoints,
+    without warning. The time until it continues ends with the first step that it had not taken before.
     """
     shape = PRESETS["small" if quick else "base"]
-    steps, checkpoint_every, batch_tokens = (8, 2, 100) if quick else (90, 30, 25_000)
+    steps, checkpoint_every, batch_tokens = (9, 3, 100) if quick else (90, 30, 25_000)
     kill_at = steps // 2
     model = [f"--model.{name.replace('_', '-')}={getattr(shape, name)}" for name in ("d_model", "n_layers", "d_ff")]
     training = [f"--training.steps={steps}", f"--training.checkpoint-every={checkpoint_every}"]

@@ -554,7 +554,7 @@ def measure(model):
 
 
 losses, added, by_cross = {}, {}, {}
-print("            loss   cross-attention adds (root mean square)")
+print("            loss   cross-attention adds (rms)")
 for name, model in models.items():
     losses[name], added[name], by_cross[name] = measure(model)
     rms = math.sqrt(sum(by_cross[name]) / 6)  # of the six decoder layers

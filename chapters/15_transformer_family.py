@@ -1384,7 +1384,7 @@ assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 # %% [markdown]
 # The published "7B" weights have exactly as many.
 #
-# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. Its longest context is 4,096 tokens. The KV cache of one such text, in 16-bit numbers, takes:
+# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. Its longest context is 4,096 tokens. The KV cache of one text of that length, in 16-bit numbers, takes:
 
 # %%
 for n_groups in (64, 8, 1):

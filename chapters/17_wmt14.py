@@ -1000,7 +1000,7 @@ shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs then processes half of every batch, and the steps are the same as before.
+# Instead, change nothing. Each of two GPUs then processes half of every batch, and the steps stay the same.
 
 # %% tags=["remove-cell"]
 tokens = data.tokens("train")
