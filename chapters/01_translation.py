@@ -377,7 +377,7 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# Our loop gives the same translation as the package, which decodes many sentences at once ([Decoding](12_decoding.ipynb)).
+# Our loop gives the same translation as the package, which decodes many sentences at once (see [Decoding](12_decoding.ipynb)).
 #
 # **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where several bars share the probability,
 # there is more than one good way to continue. At which step is the model least certain?
@@ -436,7 +436,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 #
 # At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient shows how every parameter of the model,
 # from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
-# numbers ([Training](11_training.ipynb) shows how).
+# numbers (see [Training](11_training.ipynb) shows how).
 #
 # If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
 
@@ -679,7 +679,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones ([Evaluation](13_evaluation.ipynb)), and why each model in
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in
 # this course comes with a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the

@@ -2,7 +2,7 @@
 # # Attention
 #
 # What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**.
-# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The numbers are made up; we'll soon compute with them by hand.)
+# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The weights are made up; we'll soon compute them by hand.)
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -84,7 +84,7 @@ german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
 german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# The values here are what a translator needs to know about the word *it*. German has three words for it, *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog
+# The values here are what a translator needs in order to translate *it*. German has three words for *it*: *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog
 # (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
 # A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train it: a small change in the query changes nothing, so there is no gradient.
@@ -93,7 +93,7 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# Each word has a **key**. Ours have two made-up numbers, which answer two questions: *is it alive?* and *is it food?* A positive number means yes, a negative one no, zero leaves it open, and the size says how strongly. Each word also has a **value** of two numbers, its contribution
+# Each word has a **key**. Here, a key has two made-up numbers, which answer two questions: *alive?* and *food?* A positive number means yes, a negative one no, and zero neither; the size says how strongly. Each word also has a **value** of two numbers, its contribution
 # to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
@@ -112,7 +112,8 @@ value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
 # %%
 query = torch.tensor([1.0, 0])  # (2,): something alive
 scores = key @ query  # (5,)
-dict(zip(words, scores.tolist(), strict=True))
+for word, score in zip(words, scores, strict=True):
+    print(f"{word:8} {score:4.1f}")
 
 # %% [markdown]
 # **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, so that all are positive and their order is kept, and
@@ -184,8 +185,9 @@ Captioned(
         ),
     ),
     (
-        "A query among five keys, with its attention weights and output. Turn the "
-        "query towards a key to raise that key's weight."
+        "A query among five keys, with its attention weights and output. The "
+        "larger a key's dot, the more weight it has. Turn the query towards dog "
+        "or milk to raise its weight."
     ),
 )
 
@@ -229,7 +231,8 @@ query
 scores = query @ key.T  # (5, 5): rows are queries, columns are keys
 weights = scores.softmax(dim=-1)  # (5, 5): each row sums to one
 output = weights @ value  # (5, 2)
-print(weights[4], output[4])
+print(weights[4])
+print(output[4])
 
 # %% tags=["remove-cell"]
 assert_close(
@@ -240,7 +243,7 @@ assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
 # In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is (0.46, 0.46), which doesn't show who left what. (We'll come back to that.) The other three words have a query of zero, so they attend to everything
-# equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** ([What attention heads do](14_attention_heads.ipynb)).
+# equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -259,14 +262,14 @@ Picture(
 )
 
 # %% [markdown]
-# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it* ([Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb)). From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
+# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it* (see [Multi-head attention](03_multi_head_attention.ipynb) and [Encoder and decoder layers](06_layers.ipynb)). From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
 #
-# **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, they change accordingly.
+# **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
 # ## Why the scores are scaled
 #
 # The paper's formula also divides the scores by $\sqrt{d_k}$. With two-dimensional keys that makes little difference, so we look at larger ones. The paper's base model, the smaller of its two, has $d_k = 64$ (§3.2.2). Let us draw random queries and keys, all of
-# whose components have mean 0 and variance 1. (At the start of training the variance is of that order; in this course's models it is about 0.5.) For each of 1,000 queries, we compute the scores of 16 keys:
+# whose components have mean 0 and variance 1. (In a model this is only roughly true: at the start of training, the variance in this course's models is about 0.5.) For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -296,10 +299,10 @@ assert 0.45 < q_k_v[:, :256].var() < 0.55
 # The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation
 # is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
-# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$, and with respect to another score $-w_i w_j$.
+# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$.
 # If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# Training changes the scores only through the vectors behind them. So we measure the largest of the 16 weights, and the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
+# We measure the largest of the 16 weights. Training can change it only by changing the vectors, so we also measure the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
 
 
 # %%
@@ -398,8 +401,8 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, a query still gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training: a trained model may well have sharp weights, but it got there
-# step by step, with a gradient to guide it.
+# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, a query still gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training. Sharp weights do no harm in themselves: a trained model may
+# well have them, but it reached them step by step, guided by a gradient.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
@@ -408,9 +411,9 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
 #
 # **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
-# scaling. But it has a hidden layer for every *pair* of a query and a key. For 512 tokens and $d_k = 64$, that is 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
+# scaling. But it computes a hidden layer for every *pair* of a query and a key. With 64 hidden units and 512 tokens, that is $512 \cdot 512 \cdot 64$ = 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
 #
-# **Move the query, the keys and the values.** Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
+# **Move the query, the keys and the values.** The output lies on the right, among the values; the thicker the line to a value, the more weight it has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
 # the query to nothing. (At the centre of the dashed triangle.) Can the output ever leave the triangle? (No: an average with positive weights always lies inside.)
 #
 # <div class="widget" data-widget="attention">
@@ -519,14 +522,15 @@ invariant, _ = attention(query, key[order], value[order])
 assert_close(invariant, output)
 equivariant, _ = attention(query[order], key[order], value[order])
 assert_close(equivariant, output[order])
-print("the same outputs for", *words, "/", *[words[i] for i in order])
+print("the same outputs for", *words)
+print("and for", *[words[i] for i in order])
 
 # %% [markdown]
 # So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to say where each word is: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 #
 # ## A head of a trained model
 #
-# [Chapter 1](01_translation.ipynb) began with layer 3, head 2 of a translator's decoder. Now you can compute what this head does. The folded code runs the model on *A dog runs across the field.* and keeps the two inputs of the layer: `german`, the vectors of the German tokens, and `english`, the memory. It also records the weights that the head really used.
+# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. The folded code translates *A dog runs across the field* and keeps the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. It also records the weights that the head really used.
 
 # %% tags=["hide-input"]
 import transformer
@@ -591,7 +595,7 @@ assert (n * n, n * n * d_k) == (262_144, 16_777_216)
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error, because all shapes fit. Here are three.
+# The worst bugs in attention raise no error. Here are three.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 

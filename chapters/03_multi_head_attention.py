@@ -135,7 +135,7 @@ sentences = {
 Picture(
     single_head_limit(sentences, ("who is chased", "who chases")),
     alt=(
-        "The output of one head against the weight of the first word, from 0 to 1. "
+        "The output of one head against the weight of the first animal, from 0 to 1. "
         "dog chases dog stays at 1 and cat chases cat at 0; dog chases cat rises "
         "from 0 to 1, cat chases dog falls from 1 to 0. The two cross at weight "
         "0.5. Left of the crossing the output shows who is chased, right of it "
@@ -143,7 +143,8 @@ Picture(
     ),
     caption=(
         "Output of one head for four sentences, against the weight of the first "
-        "animal. At equal weights, two opposite sentences give the same output."
+        "animal. Left of the middle, the output can tell who is chased; right of it, "
+        "who chases. At equal weights, two opposite sentences give the same output."
     ),
 )
 
@@ -153,11 +154,11 @@ Picture(
 # - *Who chases?* The output of *dog chases cat* must be above the threshold, that of *cat chases dog* below. That requires $w > \tfrac12$.
 # - *Who is chased?* Now *cat chases dog* must be above and *dog chases cat* below. That requires $w < \tfrac12$.
 #
-# This argument has two conditions: a word has the same value wherever it stands, and all the weight goes to the two animals. In a real model neither has to hold, and a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
+# This argument makes two assumptions: a word has the same value wherever it stands, and all the weight goes to the two animals. In a real model, neither has to be true, and a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
 #
 # <details><summary>What if w depends on the sentence, or the values on the position?</summary>
 #
-# Under the two conditions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther from it.
+# Under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be the farther of the two. It can't be both.
 #
 # With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. For the four sentences, from top to bottom in the legend, the outputs are (1, ½), (¾, ¾), (¾, ¼) and (0, ½). The sum of the two numbers is above 1.2 exactly if a dog chases, and their difference is above 0.2 exactly if a dog is chased. But the outputs are now closer to the thresholds than with a head for each question.
 #
@@ -198,7 +199,7 @@ x = torch.tensor(
 
 # %% [markdown]
 # As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first
-# two belong to head 1, the last two to head 2. Each row shows what one input feature contributes. In the next cell, for example, `w_key[1] = [1, -1, 1, -1]` maps the feature *side* to the key (side, −side) in both heads. The two heads have the same keys and the same values; only their queries differ. Head 1 looks for a word before the verb, head 2 for one after it:
+# two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. In the next cell, for example, `w_key[1] = [1, -1, 1, -1]` maps the feature *side* to the key (side, −side) in both heads. The two heads have the same keys and the same values; only their queries differ. Head 1 looks for a word before the verb, head 2 for one after it:
 
 # %%
 w_query, w_key, w_value = torch.zeros(3, 4, 4)
@@ -346,7 +347,7 @@ assert split[0].tolist() == [[10, 11], [20, 21], [30, 31]]
 assert split[1].tolist() == [[12, 13], [22, 23], [32, 33]]
 
 # %% [markdown]
-# This takes **two steps**: `unflatten` splits the last dimension, which moves nothing, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse. (Any division of the columns among the heads would do, since the weights are learned; neighbouring columns make it a reshape.)
+# This takes **two steps**: `unflatten` splits the last dimension, which moves nothing, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse. (Any division of the columns among the heads would do, since the matrices are learned. With neighbouring columns, `unflatten` is enough to separate them.)
 #
 # <details><summary>The same steps with view, transpose and contiguous, as most code has them</summary>
 #
@@ -404,7 +405,7 @@ for n_heads in (1, 2, 3, 4, 6, 12):
 print("with and without the loop: the same, with 1 to 12 heads")
 
 # %% [markdown]
-# And given the same weights, PyTorch's `nn.MultiheadAttention` computes the same output, for self-attention and for cross-attention:
+# With the same matrices, PyTorch's `nn.MultiheadAttention` computes the same output, for self-attention and for cross-attention:
 
 # %%
 ours = MultiHead(d_model=12, n_heads=3)
@@ -443,9 +444,9 @@ assert_close(sum(contributions), multi_head_loop(sequence, 3, *matrices))
 print("the sum of three heads equals the layer's output")
 
 # %% [markdown]
-# So each head makes a contribution of full width, and the layer adds the contributions (plus the output projection's bias, if it has one). That is why we can **ablate** a head, that is, remove it to see what it was good for, by leaving its term out of the sum.
+# So each head makes a contribution of full width, and the layer adds the contributions (plus the output projection's bias, if it has one). This makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
-# It also splits each head into two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
+# The product also splits each head into two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
 
 # %% [markdown]
 # ## The package's module
@@ -458,7 +459,7 @@ print("the sum of three heads equals the layer's output")
 #
 # <details><summary>How to read its <code>forward</code>, which is in the next folded cell</summary>
 #
-# `forward` first computes queries, keys and values. Each `project…` applies `query_key_value`, or a part of it, followed by `split_heads`. A `KeyValue` is a pair of keys and values that have already been computed. With a `cache`, it is self-attention while text is generated: the cache keeps the keys and values of earlier tokens ([Decoding](12_decoding.ipynb)), and `position`, the place of the newest token, is needed for rotary positions only ([Positional encoding](05_positional_encoding.ipynb)). Then `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$.
+# `forward` first computes queries, keys and values. The methods `project`, `project_query` and `project_memory` (not shown) apply `query_key_value`, or a part of it, and then `split_heads`. A `KeyValue` is a pair of keys and values that have already been computed. The branch with a `cache` is for self-attention while text is generated. The cache keeps the keys and values of earlier tokens (see [Decoding](12_decoding.ipynb)), and `position`, the place of the newest token, is needed for rotary positions only (see [Positional encoding](05_positional_encoding.ipynb)). Then `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$.
 #
 # </details>
 
@@ -552,9 +553,9 @@ assert parameters == 4 * d**2
 # has rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3,
-# rows A): on the development set, newstest2013, it got 24.9 BLEU with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32 (BLEU measures the quality of translations). The [results](../book/results.md) page has the same experiment with our small translator and its simple corpus. It shows that one head is too few, but no cost of narrow heads: the translator is as good with 16 heads as with 8.
+# rows A): on the development set, newstest2013, it got 24.9 BLEU with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32 (BLEU measures the quality of translations). The [results](../book/results.md) page has the same experiment with our small translator and its simple corpus. There, too, one head is too few, but narrow heads cost nothing: the translator is as good with 16 heads as with 8.
 #
-# At inference the keys and values of all earlier tokens are kept in memory ([Decoding](12_decoding.ipynb)). To save memory, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** ([The Transformer family](15_transformer_family.ipynb)).
+# When text is generated, the keys and values of all earlier tokens are stored (see [Decoding](12_decoding.ipynb)). To save space, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
 
 # %% tags=["remove-cell"]
 import json
@@ -575,8 +576,8 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## Do heads divide the work on their own?
 #
-# Nothing in the formula tells two heads to do different things. Do they? Our test is a task that needs two sources and nothing else. The input is a row of eight random
-# digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, counted from the other end, and the one *two positions earlier* (cyclically: for positions 0 and 1, it is the digit at 6 and 7).
+# Nothing in the formula tells two heads to do different things. Do they? Our test is a task in which every position needs two others; we call them its sources. The input is a row of eight random
+# digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same place counted from the other end, and the one *two positions earlier* (cyclically: for positions 0 and 1, it is the digit at 6 and 7).
 
 
 # %%
@@ -659,7 +660,7 @@ deeper_correct = (deeper(digits).argmax(dim=-1) == labels).float().mean(dim=(0, 
 assert deeper_correct[0] > 0.9 and 0.65 < deeper_correct[1] < 0.82  # about 3 of 4
 
 # %% [markdown]
-# A guess would be right one time in ten. The one head has to return both digits in a single weighted sum, and the linear layer `predict` can read only one of them well. A non-linear layer can recover more: with a small feed-forward network (128 hidden units) in place of `predict`, one head gets about three in four of the other digits right, too. But two heads need no such help.
+# A guess would be right one time in ten. The one head has to return both digits in a single weighted sum, and the linear layer `predict` can read only one of them well. A non-linear layer can recover more: with a small feed-forward network (128 hidden units) in place of `predict`, one head also gets about three in four of the digits two earlier right. But two heads need no such help.
 #
 # The plot shows the loss, the cross-entropy per digit:
 
@@ -751,7 +752,7 @@ print(f"one of the two digits: {either:.0%}, the right one: {right:.0%}")
 assert either > 0.8 and 0.4 < right < 0.55
 
 # %% [markdown]
-# Then both heads come to prefer the mirror position, as the single head does: the model predicts most mirror digits at the expense of the others. Around step 300 the heads **specialise**: one goes over to the other source, the two digits can be told apart, and the loss falls to zero. It is the random initialisation that makes this possible. Two heads with identical weights would also get identical gradients, and stay identical for ever.
+# Then both heads come to prefer the mirror position, as the single head does: the model predicts most mirror digits at the expense of the others. Around step 300 the heads **specialise**: one goes over to the other source, the two digits can be told apart, and the loss falls to zero. It is the random initialisation that makes this possible. Two heads with identical parameters would also get identical gradients, and would stay identical for ever.
 
 # %% tags=["remove-cell"]
 for n, more_for_mirror in ((100, False), (250, True)):
@@ -842,7 +843,7 @@ for mirror, earlier in map(weights_on_sources, runs):
     assert min(mirror.max(), earlier.max()) > 0.5
 
 # %% [markdown]
-# It wasn't luck: in this task, where one head is not enough for the model, two heads do divide the work on their own. In trained translators the division is less clean, and heads can stand in for each other ([What attention heads do](14_attention_heads.ipynb)).
+# It wasn't luck: in this task, where one head is not enough for the model, two heads do divide the work on their own. In trained translators the division is less clean, and heads can stand in for each other (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% [markdown]
 # ## All heads of a trained encoder
@@ -909,8 +910,8 @@ Row(
         ),
     ),
     caption=(
-        "Split and transposed, and only reshaped. Without the transpose, the columns "
-        "of both heads are mixed, and no head has all words."
+        "The right way, with a transpose, and the wrong way, with a reshape only: the "
+        "columns of both heads are mixed, and no head has all words."
     ),
 )
 
@@ -919,7 +920,7 @@ assert wrong_split[0].tolist() == [[10, 11], [12, 13], [20, 21]]
 
 # %% [markdown]
 # Head 1 now holds both halves of the first word and the first half of the second. All shapes fit and the weights sum to one, but no head sees the whole
-# sentence. **Changing one input at a time** reveals the bug: see which outputs change.
+# sentence. To reveal the bug, **change one input at a time**, and see which outputs change.
 
 
 # %%
@@ -973,8 +974,8 @@ Row(
     ),
     caption=(
         "Which outputs change when an input changes. With the transpose, all of them "
-        "do. Without it, each depends on two positions only (an exclamation mark is "
-        "a dependency that is missing)."
+        "do. Without it, each depends on two positions only (filled: the output changes; "
+        "an exclamation mark: it should, but doesn't)."
     ),
 )
 
@@ -995,7 +996,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 
 # %% [markdown]
 # **No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
-# first features of the result. Count the parameters: there should be $4 d^2$ (and $4 d$ biases), not $3 d^2$.
+# first features of the result. Count the parameters: there should be $4 d^2$ (and $4 d$ biases, if it has any), not $3 d^2$.
 #
 # ## Questions
 #
@@ -1084,7 +1085,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 #
 # <details><summary>Answer</summary>
 #
-# For each head, $W^V_i W^O_i$, its OV circuit, is indeed a single matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_k$. Kept as two factors it has $2\, d_\text{model}\, d_k$ numbers instead of
+# For each head, $W^V_i W^O_i$, its OV circuit, is indeed a single matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_v$ at most. Kept as two factors it has $2\, d_\text{model}\, d_k$ numbers instead of
 # $d_\text{model}^2$, and the weighted sum is computed on short vectors. The same is true of $W^Q_i$ and $W^K_i$: two narrow matrices are a cheap way to store one wide matrix of low rank.
 #
 # </details>

@@ -2,7 +2,7 @@
 # # Masking
 #
 # Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
-# assign the probability 1/10 to each digit, for a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
+# assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -238,7 +238,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a mixture. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that mixture. The same holds in every layer: what position $i$ reads are vectors of positions $0 \ldots i$, and none of these contains anything later. (All other parts of a Transformer process each position by itself.) In terms of matrices, the product of lower-triangular matrices is lower triangular.
+# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a mixture. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that mixture. The same holds in every layer: what position $i$ reads are vectors of positions $0 \ldots i$, and none of these contains anything later. (All other parts of a Transformer process each position by itself.) In terms of matrices: each layer mixes positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -296,7 +296,7 @@ assert torch.equal(mask, padding_mask(source, pad_id=0))
 mask
 
 # %% [markdown]
-# Where both the future and padding should be hidden, a key may be attended to if it is real **and** not in the future. With boolean masks, that is `&`. The package uses it in the decoder's self-attention. Its three mask functions:
+# Where both the future and padding should be hidden, a key may be attended to if it is real **and** not in the future. With boolean masks, this "and" is the operator `&`; `target_mask` applies it. The package's three mask functions are:
 
 # %%
 SourceCode(padding_mask, causal_mask, target_mask)
@@ -461,7 +461,7 @@ def masked_attention(query, key, value, mask):
 
 # %% [markdown]
 # It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one. It aligns this triangle with the top-left corner of the scores: query 0 sees key 0, query 1 sees keys 0 and 1. That is right only if queries and keys are the same positions. During generation with a KV cache ([Decoding](12_decoding.ipynb)), the single query is the *newest* token, but it would count as query 0 and see only key 0, so leave `is_causal` off.
+# PyTorch applies the causal mask itself, and you don't have to build one. It aligns this triangle with the top-left corner of the scores: query 0 sees key 0, query 1 sees keys 0 and 1. That is right only if the queries and the keys belong to the same positions. With a KV cache, which stores the keys and values of earlier tokens (see [Decoding](12_decoding.ipynb)), the only query is the *newest* token, but it would count as query 0 and see only key 0, so leave `is_causal` off.
 
 # %%
 torch.manual_seed(0)
@@ -472,7 +472,7 @@ assert_close(fused_attention(q, k, v, causal), expected)
 pytorch = F.scaled_dot_product_attention
 assert_close(pytorch(q, k, v, attn_mask=causal), expected)
 assert_close(pytorch(q, k, v, is_causal=True), expected)
-print("our masked attention equals the package's and PyTorch's")
+print("equal to the package's and to PyTorch's attention")
 
 # %% tags=["remove-cell"]
 # A version that visits only the keys that may be attended to cannot leak.
@@ -487,7 +487,7 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # %% [markdown]
 # ### A query with nothing to attend to
 #
-# Sooner or later, a query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left: with the causal mask, the first queries then see nothing else. In such a row all scores are $-\infty$, all
+# Sooner or later, a query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left, where the first queries can see nothing but padding. In such a row all scores are $-\infty$, all
 # exponentials are 0, and so is the sum that the softmax divides by. The result is NaN. (PyTorch subtracts the largest score first, but $-\infty - (-\infty)$ is NaN as well.) And a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
 # weights of the model.
 #
@@ -503,7 +503,7 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 # ```
 #
-# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again (`masked_fill` raises an error instead). Use `torch.finfo(dtype).min`, and *set* the scores to it; don't add it, because in float16 a low number plus a negative score overflows, too. The sum of two such masks overflows in every format, so combine boolean masks first, and fill once.
+# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again (`masked_fill` raises an error instead). So don't add anything: overwrite the hidden scores with `torch.finfo(dtype).min`, as `masked_fill` does. (Added, it would overflow in float16 with any score below about −16, and two masks filled with it overflow in every format. So combine boolean masks first, and fill once.)
 #
 # </details>
 
@@ -537,7 +537,7 @@ else:
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. (It is the idea of `outputs_that_change` in the [last chapter](03_multi_head_attention.ipynb), for token ids.) It needs at least two tokens, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. (It is the idea of `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), for token ids.) It needs at least two tokens, a replacement that differs from every token it replaces, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -601,7 +601,7 @@ with patch(
     assert not target_changes()
 
 # %% [markdown]
-# Without the padding mask this test fails. For the *target* it would pass with or without one: behind the real tokens, the causal mask hides all padding anyway.
+# Without the padding mask this test fails. With padding added to the *target*, it passes even without a padding mask: the causal mask already hides everything behind the real tokens.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -733,7 +733,7 @@ Row(
 #
 # </details>
 #
-# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and the padding of sentence 2 is hidden in head 2 of every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each of two heads
+# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and the padding of sentence 1 is hidden in head 1 of every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each of two heads
 # gives to that token:
 
 # %%
@@ -890,7 +890,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, and for that the mask is
-# needed. A cache ([Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it would hide all keys but the first.
+# needed. A cache (see [Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it would hide all keys but the first.
 #
 # </details>
 

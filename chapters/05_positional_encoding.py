@@ -125,7 +125,7 @@ assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
 # %% [markdown]
-# By the end you will be able to compute the paper's positional encoding by hand, explain why its authors expected it to make "three positions back" easy to learn, and say
+# By the end you will be able to compute the paper's positional encoding by hand, explain why its authors expected it to make attending "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
@@ -205,7 +205,7 @@ Picture(
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
 # is how far its tip is to the right, and $\cos$ is how far up it is.
 #
-# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. In the paper the first always turns by 1 radian (57°) per position. That is a convention: any step below half a turn would do. The second turns by a hundredth of that. At **position 2** their
+# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. In the paper the first always turns by 1 radian (57°) per position. That is a convention: any step below half a turn would do. (From half a turn on, forwards and backwards can't be told apart.) The second turns by a hundredth of that. At **position 2** their
 # angles are 2 and 0.02, so the position's vector is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$:
 
 # %%
@@ -222,7 +222,7 @@ by_hand
 sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
 
 # %% [markdown]
-# That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position, its **frequency**. The frequencies start at 1, and each is the one before times the same factor (§3.5):
+# That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position; $\omega_i$ is its **frequency**. The frequencies start at 1, and each is the one before times the same factor (§3.5):
 #
 # $$
 # \begin{aligned}
@@ -232,7 +232,7 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
 # \end{aligned}
 # $$
 #
-# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wave is twice as long as the one before. Here the factor is $10000^{2/d_\text{model}}$: 100 for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
+# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is 2 times the one before. Here it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
 # $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$. (For $d_\text{model} = 512$, the last of the 256 pairs has 60,600; for 4, the last of the two has only 628.) So the base, 10,000, sets the longest wavelength. The paper doesn't explain the number, but the slowest pair shouldn't complete a turn within any sequence, so that it tells the beginning from the end.
 #
 # Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around, and the last ones hardly move. **Then choose a pair** to see its sine and cosine as waves.
@@ -307,7 +307,7 @@ def positional_encoding(length, d_model):
 assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 
 # %% [markdown]
-# The package's version, folded below, computes the angles in float64, because rounding a large angle to float32 costs more precision.
+# The package's version, folded below, computes the angles in float64, because a large angle loses precision in float32.
 
 # %% tags=["hide-cell"]
 SourceCode(angles, sinusoidal_encoding)
@@ -334,7 +334,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # \end{aligned}
 # $$
 #
-# Only the difference $m - n$ is left. This is the one fact behind the next sections, which show it as a rotation, as a matrix and in rotary positions. **The dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. The plot shows it as a fraction of that maximum, for 512 dimensions:
+# Only the difference $m - n$ is left. The next sections use this fact three times: as a rotation, as a matrix and in rotary positions. **The dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. The plot shows it as a fraction of that maximum, for 512 dimensions:
 
 # %%
 p = sinusoidal_encoding(101, 512)
@@ -510,7 +510,7 @@ for scale in (math.sqrt(512), 1):
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
 #
-# A **relative** positional encoding lets the score of a query at position $m$ and a key at position $n$ depend on their contents and on the **offset** $n - m$, but not on where the two are. (The offset is the distance with a sign: negative to the left.) Some add a term to the score that depends on the offset, learned (T5) or fixed (ALiBi). The most common one today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score is
+# A **relative** positional encoding lets the score of a query at position $m$ and a key at position $n$ depend on their contents and on the **offset** $n - m$, but not on where the two are. (It is negative if the key is to the left of the query.) Some methods add to the score a term that depends on the offset and is either learned (T5) or fixed (ALiBi). The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score is
 #
 # $$
 # \begin{aligned}
@@ -581,7 +581,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
-# **Which one is best?** On the course's pocket corpus, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Results](../book/results.md)). So the choice can matter.
+# **Which one is best?** On the course's pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Results](../book/results.md)). So the choice can matter.
 
 # %% tags=["remove-cell"]
 energy = torch.linalg.svdvals(sinusoidal_encoding(100, 512)).square()
@@ -603,7 +603,7 @@ if file.exists():  # not in Colab
 # in this way (§3.5), but didn't test it. We can. One encoder layer reads random tokens and answers one of two questions at every position:
 #
 # - **three back**: which token is three positions before this one? This needs a relative position.
-# - **the first**: which token is at position 0? This needs an absolute position.
+# - **the first**: which token is at position 0? This is a question about an absolute position.
 #
 # We train a model with each kind of positional encoding on lengths 4 to 16 and test it at length 64. The tokens are drawn from ten, so guessing is right in one of ten cases. The learned table has 64 rows, but those from 16 on are never trained and keep their initial values, which are tiny (a length of 0.11, where a sinusoidal vector has 4). **Make a guess before you read on: which kind extrapolates?**
 
@@ -686,8 +686,8 @@ Row(
     Picture(
         by_position("three back", "Accuracy: three back"),
         alt=(
-            "Accuracy on three back over positions 3 to 63. Rotary is at 1 "
-            "everywhere. Learned is near 1 up to position 12, falls before the end "
+            "Accuracy on three back over positions 3 to 63. Rotary is near 1 "
+            "except at position 3. Learned is near 1 up to position 12, falls before the end "
             "of the trained positions and stays just above chance, a tenth. "
             "Sinusoidal goes up and down: even at some of the trained positions it "
             "is below 0.6, and after them it is mostly near chance, with a few high "
@@ -735,9 +735,9 @@ assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: offset −3 rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there.
+# **It depends on the question.** For *three back*, rotary continues almost as if nothing had happened (with a dip at position 3): offset −3 rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there. (The dips within the first 16 are explained below.)
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the nearly empty rows of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them:
+# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. (In *three back*, the right key wins all the same, probably because its offset of −3 occurs in every training example.) If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
 
 # %%
 rotary_model = tiny_models["the first", "rotary"]
@@ -749,13 +749,13 @@ for limit in (63, 15):  # how far to its right a query may attend
     x = rotary_model.encoder_norm(rotary_model.encoder[0](x, mask))
     correct = rotary_model.logits(x).argmax(dim=-1) == target
     accuracy = correct[:, 3:16].float().mean()
-    print(f"keys up to {limit} to the right: {accuracy:.2f} at positions 3 to 15")
+    print(f"keys up to {limit:2} to the right: {accuracy:.2f}")
 
 # %% tags=["remove-cell"]
 assert accuracy > 0.95
 
 # %% [markdown]
-# It does: **unseen keys disturb even queries at familiar positions.** The sinusoidal curves, which are too low even at the trained positions, fit this too. (One run per curve.)
+# It does: **unseen keys disturb even queries at familiar positions.** The sinusoidal curves, which are too low even at the trained positions, fit this too. Each curve is a single run, so small differences mean little.
 #
 # **Being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #

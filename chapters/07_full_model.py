@@ -121,7 +121,7 @@ Picture(
 )
 
 # %% [markdown]
-# Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one** ("outputs (shifted right)" in the paper's Figure 1), for example `<bos> Ein Hund rennt`. The labels, the tokens that it should predict, are the same sentence without the shift: `Ein Hund rennt <eos>`. This is **teacher forcing** ([Masking](04_masking.ipynb)). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
+# Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one** ("outputs (shifted right)" in the paper's Figure 1), for example `<bos> Ein Hund rennt`. The labels, the tokens that it should predict, are the same sentence without the shift: `Ein Hund rennt <eos>`. This is **teacher forcing** (see [Masking](04_masking.ipynb)). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
 #
 # From ids to scores, these are the shapes for $B$ sentence pairs, $S$ source tokens and $T$ target tokens. The example is the base model, with sources padded to 20 tokens and targets to 25:
 #
@@ -655,7 +655,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 #
 # The loss alone doesn't reveal every bad start: for σ = 0.2 it looks healthy. Nor do the gradients alone, as σ = 0.02 shows. And the output of each layer looks healthy for all three models, because post-norm brings it back to mean square 1. So measure **what the sublayers add**: that shows both problems.
 #
-# Training can repair much of this, because the optimiser, Adam ([Training](11_training.ipynb)), compensates for gradients that are merely small. It can't repair everything. In an experiment with three seeds each, a small pre-norm translator (width 128, two layers on each side, synthetic sentences, 3,000 steps) that started with $\sigma = 0.02$ scored three to four BLEU points (of 100) lower than one that started with Xavier ([Results](../book/results.md)).
+# Training can repair much of this, because the optimiser, Adam (see [Training](11_training.ipynb)), compensates for gradients that are merely small. It can't repair everything. In an experiment with three seeds each, a small pre-norm translator (width 128, two layers on each side, synthetic sentences, 3,000 steps) that started with $\sigma = 0.02$ scored three to four BLEU points (of 100) lower than one that started with Xavier ([Results](../book/results.md)).
 #
 # ## Counting parameters
 #
@@ -831,7 +831,7 @@ n_parameters = sum(p.numel() for p in tied.parameters())
 assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
-# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, the first remedy is a smaller batch with **gradient accumulation**: add up the gradients of several small batches before each update ([Training](11_training.ipynb)). The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
+# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, the first remedy is a smaller batch with **gradient accumulation**: add up the gradients of several small batches before each update (see [Training](11_training.ipynb)). The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
 # on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [GPU performance](16_gpu_performance.ipynb) measures what else is kept, and how mixed precision changes this budget.
 #
 # ## What goes wrong in practice

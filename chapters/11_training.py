@@ -251,13 +251,13 @@ assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
 assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal ([The full model](07_full_model.ipynb)). A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
+# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal (see [The full model](07_full_model.ipynb)). A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
 #
 # ## Adam
 #
 # **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**. Such a gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, but some have much larger gradients than others.
 #
-# **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two more numbers, exponential moving averages: one of the gradient, $m$, the **momentum**, and one of its square, $v$:
+# **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two running averages in which older steps count ever less (*exponential moving averages*): $m$, the **momentum**, of the gradient, and $v$, of its square:
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} \end{aligned} $$
 #
@@ -306,7 +306,7 @@ assert_close(ours.weight, theirs.weight)
 # %% [markdown]
 # Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step (**weight decay**, a form of regularisation).
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows the typical size of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are biases that combine those of queries, keys and values. The keys' third hardly moves, because its true gradient is zero: a number added to all scores of a query doesn't change the softmax.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows the typical size of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal. (The dashed one shows its slope; its height is arbitrary.) Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are bias vectors, each with the biases of queries, keys and values, a third each. The part for the keys hardly moves: a number added to all scores of a query doesn't change the softmax, so the gradient is zero up to rounding errors, which are smaller than $\epsilon$.)
 
 
 # %% tags=["hide-input"]
@@ -357,7 +357,7 @@ Picture(
 print(f"step 1:   steps from {first[1].min():.2f} to {first[1].max():.2f}")
 print(f"step 120: steps from {later[1].min():.2f} to {later[1].max():.2f}")
 spread = later[0].max() / later[0].min()
-print(f"step 120: the largest gradient is {spread:.0f} times the smallest")
+print(f"step 120: gradients differ by a factor of {spread:.0f}")
 
 # %% tags=["remove-cell"]
 assert spread > 25 and (first[1] > 0.8).all()
@@ -383,7 +383,7 @@ for _ in range(400):
 assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 
 # %% [markdown]
-# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. (If gradients were nothing but noise, the typical step would be about a quarter of the learning rate.) So Adam takes large steps where the gradients agree, and small ones where they contradict each other.
+# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. (If gradients were nothing but noise, the typical step would be about a quarter of the learning rate.) Most steps here are no larger than that. So Adam takes large steps where the gradients of many batches agree, as all do in the first step, and small ones where they contradict each other.
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
@@ -485,7 +485,7 @@ Picture(
 
 # %%
 highest = max(range(60), key=lambda step: high_norms[step])
-print(f"median {torch.tensor(high_norms).median():.2f}")
+print(f"norm of the gradient, median: {torch.tensor(high_norms).median():.2f}")
 print(f"largest, at step {highest + 1}: {high_norms[highest]:.1f}")
 print(f"healthy run, same step, same batch: {gradient_norms[highest]:.1f}")
 
@@ -548,14 +548,14 @@ assert_close(gradient(parts, [whole.n_tokens] * 2), expected)
 mean_of_means = gradient(parts, [2 * part.n_tokens for part in parts])
 error = (mean_of_means - expected).norm() / expected.norm()
 print("tokens in the parts:", [part.n_tokens for part in parts])
-print(f"error of the mean of means: {error:.0%} of the gradient's norm")
+print(f"error of the mean of means: {error:.0%} (of the norm)")
 
 # %% [markdown]
 # Training on several GPUs works the same way. In **data parallelism**, each GPU computes the gradients of its own part of the batch, and an **all-reduce** adds them up ([chapter 16](16_gpu_performance.ipynb)).
 #
 # ## The training step
 #
-# Here is everything in ten lines. `config` holds the settings, and a step consists of one or more batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
+# Here is everything in ten lines. `config` holds the settings, and a step uses one or more batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
 
 
 # %%
@@ -573,7 +573,7 @@ def train_step(model, adam, batches, step, config):
 
 
 # %% [markdown]
-# The package's `Trainer` takes the same steps. After ten steps of two batches each, the logits of both models are the same:
+# The package's `Trainer` takes the same steps. After ten steps of two batches each, the logits of both models agree up to rounding:
 
 # %%
 settings = replace(recipe.training, gradient_accumulation_steps=2, warmup_steps=50)
@@ -614,7 +614,7 @@ for step, part in enumerate(batches[:5], 1):
     train_step(check_model, check_adam, [part], step, alike)
 
 # %% [markdown]
-# `Trainer.step` does a little more: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
+# `Trainer.step` does a little more: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision (see [Making it fast on a GPU](16_gpu_performance.ipynb)).
 #
 # ## The first test: overfit a single batch
 #
@@ -636,7 +636,7 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's steps. (It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The paper's base model took 100,000 steps, in 12 hours on eight GPUs, §5.2.) At some steps we **validate**: on sentences that aren't in the training data, we measure the loss (without label smoothing) and, for 50 of them, BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. (It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The paper's base model took 100,000 steps, in 12 hours on eight GPUs, §5.2.) At some steps we **validate**: on sentences that aren't in the training data, we measure the loss (without label smoothing) and, for 50 of them, BLEU, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)). The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
 #
 # And we ask whether the model reads its source at all. We compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
 
@@ -675,7 +675,7 @@ averaged = deepcopy(trainer.model)
 # %%
 sentence = "The old woman does not open the window."
 metrics = []
-print("step   BLEU   right / swapped sources   translation")
+print("step   BLEU   right / swapped sources")
 for step in range(1, config.steps + 1):
     trainer.step()
     if step > 900:
@@ -685,14 +685,13 @@ for step in range(1, config.steps + 1):
         metrics.append(trainer.validate() | {"right": right, "swapped": wrong})
         bleu = metrics[-1]["valid_bleu"]
         (translation,) = trainer.translator.greedy_search([sentence])
-        print(
-            f"{step:4}   {bleu:4.1f}   {right:.2f} / {wrong:.2f}   {translation[:44]}"
-        )
+        print(f"{step:4}   {bleu:4.1f}   {right:.2f} / {wrong:.2f}")
+        print(f"       {translation[:41]}")
 
 # %% [markdown]
 # At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
 #
-# Each training point averages all steps since the previous point, and it is the label-smoothed loss, which can't fall below 0.61 here ([chapter 10](10_label_smoothing.ipynb)). So the training curve lies above the validation curve. Compare shapes, not heights.
+# Each training point averages all steps since the previous point, and it is the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So the training curve lies above the validation curve. Compare shapes, not heights.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -739,7 +738,7 @@ for (english, german), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints** (weights saved during training), ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain? Single sentences can change BLEU a lot, so this time we compute it for 400 of them, instead of 50 as above.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints** (weights saved during training), ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain? Single sentences can change BLEU a lot, so this time we compute it for 400 of them. (The 50 above are too few to compare two models.)
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -784,10 +783,8 @@ few = [Sequences.pack([side[i] for i in range(800)]) for side in (sources, targe
 overfitting = {dropout: run_on_few(dropout) for dropout in (0.0, 0.2)}
 for dropout, rows in overfitting.items():
     step, _, lowest = min(rows, key=lambda row: row[2])
-    print(
-        f"dropout {dropout}: lowest validation loss {lowest:.2f}, at step {step}, "
-        f"last {rows[-1][2]:.2f}"
-    )
+    print(f"dropout {dropout}, validation loss:")
+    print(f"  lowest {lowest:.2f} (step {step}), last {rows[-1][2]:.2f}")
 
 # %% [markdown]
 # Compare the solid lines (validation) with the dotted ones (training):
@@ -837,9 +834,9 @@ passes = islice(Batches(*few, 250, seed=0), 360)
 assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From then on, the model memorises the 800 pairs, which doesn't help with other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. By then the model has long been memorising the 800 pairs, and now this makes it worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint. It translates with the last one saved in this way. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum (the dots in the figure), and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint, and later it translates with the last of these. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 #
 # To *resume* a run, the checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 
@@ -858,7 +855,7 @@ Picture(
     draw_runs(losses, frequencies),
     alt=(
         "The training losses of the six runs again, each with run C in grey behind it. "
-        "A falls faster than C at first, but stays at a dashed line just below 6 while "
+        "A falls faster than C at first, but then stays near a dashed line below 6 while "
         "C falls on. B falls almost to 0. D leaves C after about 40 steps and stays "
         "above it. E covers C almost everywhere. F stays almost where it began."
     ),
@@ -869,13 +866,13 @@ Picture(
 )
 
 # %% [markdown]
-# **C is healthy.** All others start from the same weights and get the same batches, in the same order, but with a bug. Here is what you see, and what it means:
+# **C is healthy.** The others start from the same weights and get the same batches in the same order, but each has a bug. Here is what you see, and what it means:
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
-# | A | falls at once, then stays just below 6, the loss of token frequencies alone | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
+# | A | falls at once, then stays near 6, hardly below the loss of token frequencies alone (dashed) | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so the gradients of all earlier steps, shortened by clipping, are added to each new one | a missing `zero_grad`. If a curve gets worse only late, suspect the learning rate. |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has shortened | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 
@@ -886,7 +883,7 @@ for name, run in runs.items():
 # %% [markdown]
 # (Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.)
 #
-# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, which isn't there at inference time. It even starts with a lower loss, because with tied embeddings a shallow untrained model already tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model already tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
 # Run A has the healthy run's schedule from step 40 on, yet it remains on its plateau: the damage was done in the first steps.
 #
@@ -917,9 +914,9 @@ assert swapped_c - right_c > 0.4 and abs(swapped_e - right_e) < 0.15
 assert right_e > right_c + 0.1
 
 # %% [markdown]
-# At step 120 the healthy run has just begun to read its source: swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same both times, so it ignores its source.
+# At step 120 the healthy run has just begun to read its source: swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and with swapped sources, so it ignores its source.
 #
-# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see what came first. And remember `model.eval()`. If you forget it, dropout stays active, and no training curve shows it: the validation loss is too high, and the same sentence gets a different translation each time.
+# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see which of them changed first. And remember `model.eval()`. If you forget it, dropout stays active, and no training curve shows it: the validation loss is too high, and the same sentence gets a different translation each time.
 #
 # **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, [The translator, live](../book/live.md) does the same with the course's own models.
 

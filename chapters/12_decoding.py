@@ -50,6 +50,7 @@ if "google.colab" in sys.modules:
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
 # %% tags=["hide-input"]
+import json
 import math
 import time
 
@@ -208,7 +209,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. (People also call each single prefix a beam, and so do we.) The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise between greedy search and listing every sentence (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. (People also call each single prefix a beam, and so do we.) The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept (of those that haven't ended). Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -224,7 +225,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
-# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. (Three prefixes continue, and up to three candidates may have ended.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. (Where an `<eos>` is grey, it isn't among the three best.) Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
+# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. (Six are enough: up to three may end, and three others continue.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. (Where an `<eos>` is grey, it isn't among the three best.) Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch how they change places in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -279,7 +280,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best, the same test that any other candidate would have to pass.
+# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best. Those that go on may come from further down the list, to replace the ones that ended.
 #
 # The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability (`best` is the package's, from a folded cell above):
 
@@ -294,7 +295,7 @@ tokenizer.decode(best.tokens)
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) **BLEU** is a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) **BLEU** is a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
 # beam size: (BLEU, length ratio), for each exponent α of the length penalty
@@ -385,14 +386,14 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. After that, the differences in BLEU are too small to be sure of with 300 captions. A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8), but they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. (With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of.) A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8), but they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, from a beam of 3 on, the length ratio stays nearer to 1 with a penalty.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, from a beam of 3 on, the length ratio stays nearer to 1 with a penalty.
 #
 # Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
@@ -456,7 +457,8 @@ empty_translation = {
 for name in ("greedy", "reference"):
     mean = empty_translation[f"{name}_log_probability"]
     wins = empty_translation[f"beats_{name}"]
-    print(f"{name:9} mean {mean:5.1f}; the empty one is more probable for {wins}")
+    print(f"{name}: mean log-probability {mean:.1f}")
+    print(f"  the empty one is more probable {wins} times")
 
 # %% tags=["remove-cell"]
 assert RECIPES["multi30k"].training.label_smoothing == 0.1
@@ -473,13 +475,13 @@ assert round(per_token, 1) == -1.5
 # For most captions, the model prefers saying nothing to the reference, and for one in nine it even prefers that to its own greedy translation. Two things come together:
 #
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −10.9.
-# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference costs about 1.5 on average. Label smoothing alone would cost 0.11 per token, because it takes about a tenth of the probability from the correct one.
+# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.5 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct one.
 #
 # So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated. Later, twice the beam takes about twice the time. Here is the time for twelve copies of our caption in a batch, on the machine that ran this page:
+# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated. The wider it gets, the more nearly the time is proportional to it. Here is the time for twelve copies of our caption in a batch, on the machine that ran this page:
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -524,7 +526,7 @@ with torch.no_grad():
 for top_p in (0.7, 0.9):
     probs, tokens = next_token_distribution(logits, top_p=top_p)
     kept = tokenizer.pieces(tokens[: (probs > 0).sum()].tolist())
-    print(f"top-p {top_p} keeps", *kept)
+    print(f"top-p {top_p}", *kept)
 for temperature in (1.0, 1.5):
     probs, _ = next_token_distribution(logits, temperature)
     print(f"temperature {temperature}: {probs[20:].sum():.0%} outside the top 20")
@@ -583,7 +585,7 @@ for name, setting in settings.items():
     sampled.append([token_log_probs(source, t).sum().item() for t in translations])
     print(name)
     for log_probability, tokens in zip(sampled[-1], translations, strict=True):
-        print(f"{log_probability:8.1f}  {tokenizer.decode(tokens)[:60]}")
+        print(f"{log_probability:6.1f} {tokenizer.decode(tokens)[:41]}")
 
 # %% tags=["remove-cell"]
 assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
@@ -599,7 +601,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # | beam search | when the input largely determines the output: translation, speech recognition | it costs more, and needs length normalisation |
 # | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have occurred, or never let the same *n-gram* ($n$ tokens in a row) occur twice.
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram* ($n$ tokens in a row).
 #
 # ## The KV cache
 #
@@ -620,7 +622,7 @@ full, _ = attention(x @ w_q, x @ w_k, x @ w_v, causal_mask(6)[0, 0])
 assert_close(torch.cat(outputs), full)
 
 # %% [markdown]
-# Row by row, that equals causal attention over all tokens at once. In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
+# Row by row, the outputs equal those of causal attention over all tokens at once. In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
 
 # %% tags=["hide-input"]
 earlier, new = torch.ones(8, 8).tril(-1), torch.eye(8)
@@ -680,7 +682,7 @@ assert_close(
 )
 
 # %% [markdown]
-# For 120 tokens, the cache means about sixty times fewer positions, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**: for each token, all weights of the decoder are read ([Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this page:
+# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token (see [Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this page:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -728,7 +730,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller ([The Transformer family](15_transformer_family.ipynb)).
+# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller (see [The Transformer family](15_transformer_family.ipynb)).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -748,15 +750,15 @@ x, weight = torch.randn(2, 64), torch.randn(4, 64)
 x_integers, x_scales = quantize_rows(x)  # (2, 64) and (2, 1)
 integers, scales = quantize_rows(weight)  # (4, 64) and (4, 1)
 product = (x_integers.int() @ integers.int().T) * x_scales * scales.T
-print("with floating-point numbers", (x @ weight.T)[0])
-print("with 8-bit integers        ", product[0])
+print("float32", (x @ weight.T)[0])
+print("int8   ", product[0])
 
 # %% tags=["remove-cell"]
 assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU. It needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. On a CPU without them, the package multiplies the same integers in float32, which gives the same result and saves no time. Here is the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times). (In the package, the integers of weights only go up to 63, because some CPUs add pairs of products in 16 bits, and larger ones would overflow.)
+# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies the same integers in float32 (its weights only go up to 63, so that the sums are exact there, too), which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times).
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -781,9 +783,13 @@ in_int8.translate(caption)
 
 # %% tags=["remove-cell"]
 assert in_int8.translate(caption) == tokenizer.decode(best.tokens)
+with open("../book/results/int8.json", encoding="utf-8") as results:
+    everyday = json.load(results)["rows"][0]
+assert (everyday["model"], everyday["sentences"]) == ("everyday", 2023)
+assert [round(everyday[kind]["seconds"]) for kind in ("fp32", "int8")] == [23, 15]
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. Over a whole search, the speed-up is smaller than for this one layer, and for a small model like ours it is small. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday` translated the 2,023 sentences of its test set in 15 seconds instead of 23. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -873,7 +879,7 @@ with torch.no_grad():
 #
 # <details><summary>A. They get longer</summary>
 #
-# **Right.** A longer translation is divided by more, which raises its negative score towards zero.
+# **Right.** The log-probability of a longer translation is divided by more, which brings it closer to zero.
 #
 # </details>
 # <details><summary>B. They get shorter</summary>
@@ -927,7 +933,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other. And it chooses candidates with top-k, and a choice has no gradient. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
+# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other. It also keeps only the best candidates, and such a choice has no gradient. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
 #
 # </details>
 #

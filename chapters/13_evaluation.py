@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. Take the longest run of words that contains this word and also occurs in the reference: its length, four at most, is the number of green blocks. (Punctuation marks count as words, but have no stack, and *Because* isn't *because*.) Exactly one of the three translations is wrong. **Which one gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. The number of green blocks is the length (four at most) of the longest run of words that contains this word and also occurs in the reference. (Punctuation marks count as words, but have no stack. Capitals matter: *Because* doesn't match *because*.) Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -98,7 +98,7 @@ assert tv_scores["B"] > 2 * max(tv_scores["A"], tv_scores["C"])
 assert max(tv_scores["A"], tv_scores["C"]) < 20
 
 # %% [markdown]
-# The wrong one wins, by far. B says that it was *not* late, but it is closest to the one translation that happens to have been written down. BLEU measures **similarity to a reference**, not correctness.
+# The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
 # Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (Table 2) included. Over thousands of sentences, differences in wording average out between systems that are built alike. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
@@ -144,7 +144,7 @@ for n in (1, 2, 3, 4):
     print("n = {}: {} of {}".format(n, *count_matches(hypothesis, reference, n)))
 
 # %% [markdown]
-# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. The jump from *milk* back to *the* alone breaks one bigram, two trigrams and three 4-grams.
+# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. By itself, the jump from *milk* back to *the* breaks one bigram, two trigrams and three 4-grams.
 
 # %% tags=["hide-input"]
 from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
@@ -155,7 +155,7 @@ Picture(
         "Below the eight words of the hypothesis are its n-grams as bars, in four "
         "groups. 6 of 8 words are filled, 4 of 7 pairs, 3 of 6 triples and 2 of 5 "
         "4-grams. The third the, the second milk and the second pair the milk are "
-        "marked as clipped; other n-grams after the repetition don't match."
+        "marked as clipped; longer n-grams after the repetition don't match."
     ),
     caption=(
         "The n-grams of a hypothesis. Filled bars also occur in the reference; the "
@@ -164,7 +164,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and word order with it. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. (sacreBLEU replaces zeros by small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.)
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. (sacreBLEU replaces zeros by small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.)
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -277,7 +277,7 @@ assert len(words) > len(right) and math.isclose(
 
 
 # %%
-def bleu_from_counts(counts):  # (..., 10), of a test set: zeros aren't replaced
+def bleu_from_counts(counts):  # (..., 10), summed; zeros aren't replaced
     c, r = counts[..., 0], counts[..., 1]
     precisions = counts[..., 2:6] / counts[..., 6:]
     brevity_penalty = np.exp(np.minimum(0, 1 - r / c))
@@ -337,7 +337,7 @@ for name, system in (("dropped", dropped), ("swapped", swapped)):
     print(f"{name}  {by_hand:.2f}")
 
 # %% [markdown]
-# Why not simply average the BLEU of the sentences? Take two short translations: one is perfect, the other has one wrong word in the middle. That leaves it without a matching 4-gram, so its own BLEU, without smoothing, is zero, as if it were empty:
+# Why not simply average the BLEU of the sentences? Take two short translations: one is perfect, the other has one wrong word in the middle. That wrong word leaves the second one without a matching 4-gram, so its own BLEU, without smoothing, is zero, like that of an empty translation:
 
 # %%
 pairs = [
@@ -391,7 +391,7 @@ assert (
 #
 # ## More than one reference
 #
-# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often (`|` between two counters takes the larger count), and for $r$ BLEU takes the reference length that is closest to $c$.
+# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often (`|` between two counters takes the larger count). As $r$, BLEU takes the reference length that is closest to $c$.
 
 
 # %% tags=["hide-cell"]
@@ -439,7 +439,7 @@ print(bleu(dropped, references).signature)
 # |---|---|
 # | `nrefs` | the number of references for each sentence |
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
-# | `eff` | `yes` for single sentences only |
+# | `eff` | `yes`: n-grams longer than the sentence are left out (for single sentences) |
 # | `tok` | the tokenizer that splits text into words |
 # | `smooth` | what replaces a zero |
 # | `version` | of sacreBLEU |
@@ -520,7 +520,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say, but from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows it. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (the sources are on the [results](../book/results.md) page):
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows it. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (the sources are on the [results](../book/results.md) page):
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -607,7 +607,7 @@ assert (
 )
 
 # %% [markdown]
-# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much; the paper recommends $\beta = 3$, sacreBLEU uses 2:
+# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much; Popović recommends $\beta = 3$, sacreBLEU uses 2:
 #
 # $$ \mathrm{chrF}_\beta = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R} $$
 #
@@ -750,14 +750,14 @@ dropped_wins = [d > s for d, s in zip(*results.values(), strict=True)]
 assert dropped_wins == [True, False, False]
 
 # %% [markdown]
-# BLEU prefers the system that drops words, chrF and METEOR the one that swaps them. None of them is wrong: each swap breaks several n-grams of BLEU, and each missing word lowers recall, which the others weight more. Choose your metric *before* you see the results.
+# BLEU prefers the system that drops words, chrF and METEOR the one that swaps them. None of them is wrong: each swap breaks several n-grams, which is what BLEU counts, and each missing word lowers recall, which matters most in the other two. Choose your metric *before* you see the results.
 #
 # ## What string metrics can't see
 #
-# The folded cell has three references, each with a *harmless* translation, in which nothing is lost, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
+# The folded cell has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
 
 # %% tags=["hide-cell"]
-cases = [  # reference, harmless translation, harmful translation
+cases = [  # reference, correct translation, harmful translation
     (
         "I'm not coming back because Anna lives there.",
         "Anna lives there, so I won't return.",
@@ -776,22 +776,22 @@ cases = [  # reference, harmless translation, harmful translation
 ]
 
 # %%
-for original, harmless, harmful in cases:
+for original, correct, harmful in cases:
     print(original)
-    for kind, text in (("harmless", harmless), ("harmful", harmful)):
+    for kind, text in (("correct", correct), ("harmful", harmful)):
         found = three_metrics([text], [original])
         print(f"  {kind}:\n    {text}")
         print("    BLEU {:.0f}  chrF {:.0f}  METEOR {:.0f}".format(*found))
 
 # %% tags=["remove-cell"]
-for original, harmless, harmful in cases:
-    good, bad = (three_metrics([text], [original]) for text in (harmless, harmful))
+for original, correct, harmful in cases:
+    good, bad = (three_metrics([text], [original]) for text in (correct, harmful))
     assert all(np.greater(bad, good))
 
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. We chose these sentences to be hard, so this shows only that it can happen, not how often.
 #
-# Does it even out over a whole test set? Random errors do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
+# Do such errors even out over a whole test set? Random ones do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
@@ -820,7 +820,7 @@ liar, sloppy = (bleu(s, references).value for s in (no_negation, no_end_mark))
 assert liar > sloppy + 5
 
 # %% [markdown]
-# The BLEU of 95.4 wouldn't have warned you. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
+# The BLEU of 95.4 wouldn't have warned you: a missing full stop costs more. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
 #
 # ## Learned metrics: COMET
 #
@@ -851,7 +851,7 @@ assert liar > sloppy + 5
 # | BLEU | runs of 1 to 4 words | a tokenizer |
 # | chrF | runs of 1 to 6 characters | nothing |
 # | METEOR | words and stems (with a dictionary, synonyms), then their order | a stemmer |
-# | COMET | meanings, as a network represents them | a large model, better on a GPU |
+# | COMET | meanings, as a network represents them | a large model, preferably on a GPU |
 #
 # **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
 
@@ -1255,7 +1255,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # </details>
 #
-# **6. The reference has *TV*, and two systems write *television* and *toaster*. Which metric can prefer the right one?**
+# **6. The reference contains *TV*, and two systems write *television* and *toaster*. Which metric can prefer the right one?**
 #
 # <details><summary>A. BLEU</summary>
 #
@@ -1264,7 +1264,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # </details>
 # <details><summary>B. chrF</summary>
 #
-# No. Neither word has a character in common with *TV* (capitals count), and since *television* is longer, chrF even prefers *toaster*.
+# No. Neither word has a character in common with *TV* (capitals count), and since *television* is longer, chrF even prefers the sentence with *toaster*.
 #
 # </details>
 # <details><summary>C. METEOR with a stemmer, but without a dictionary</summary>

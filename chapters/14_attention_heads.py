@@ -124,18 +124,18 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# The form of a German article depends on its noun: on gender, number and *case* (its role in the sentence). (Without the head, *Die strengen … haben* is plural, although *king* and *König* are singular.)
+# The form of a German article depends on its noun's gender, number and *case* (the noun's role in the sentence). (Without the head, *Die strengen … haben* is plural, although *king* and *König* are singular.)
 #
 # The paper hopes that attention makes a model easier to interpret (§4). We ask three questions about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
-# By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input).
+# By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by the one it has for another input).
 #
 # **About 60 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 #
 # ## Recording attention weights
 #
-# Our models use fused attention, which never stores the weights ([Attention](02_attention.ipynb)). To record them without changing the model's code, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights once more, with the explicit `attention` function. (`project` makes the queries, keys and values of all heads, and `join_heads` concatenates the heads' outputs.) The model in most of this chapter is `pocket-small`, with two layers in the encoder, two in the decoder, and four heads per attention layer:
+# Our models use fused attention, which never stores the weights (see [Attention](02_attention.ipynb)). To record them without changing the model's code, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights once more, with the explicit `attention` function. (`project` makes the queries, keys and values of all heads, and `join_heads` concatenates the heads' outputs.) The model in most of this chapter is `pocket-small`, with two layers in the encoder, two in the decoder, and four heads per attention layer:
 
 # %%
 layer, recorded = model.encoder[1].self_attention, {}
@@ -154,7 +154,7 @@ with torch.no_grad():
 hook.remove()
 
 # %% [markdown]
-# A check that we recomputed it faithfully: with these weights, we get the layer's own output.
+# To check the recomputed weights, we compare the output that they give with the layer's own:
 
 # %%
 assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
@@ -187,7 +187,7 @@ for name, w in long_weights.items():
     print(f"{name:25} {tuple(w.shape)}")
 
 # %% [markdown]
-# In figures, tables and text, we count layers and heads from 1, and *cross 2* is the cross-attention of the decoder's layer 2. Code counts from 0: *encoder 2, head 4* is `"encoder.1.self_attention", 3`. (The decoder's self-attention follows in the measurements.) **Choose a head**, and point at a cell, or tap it, to read its weight. In cross-attention, a row has the token that the decoder *predicts* there. Start with:
+# In figures, tables and text, we count layers and heads from 1, and *cross 2* is the cross-attention of the decoder's layer 2. Code counts from 0: *encoder 2, head 4* is `"encoder.1.self_attention", 3`. (The figure leaves out the decoder's self-attention; we measure it in the next section.) **Choose a head**, and point at a cell, or tap it, to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with:
 #
 # - *encoder 3, head 6*: most tokens attend to the one before them.
 # - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, and the first *her* to *mother*. A head that finds nouns? Look at its other rows before you read on.
@@ -307,7 +307,7 @@ assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 # %% [markdown]
 # Is 0.43 a lot? With equal weights, the previous one of four tokens gets 0.25. **A score means nothing without a baseline.** So we score `pocket-small` and an untrained model with the same architecture, on 200 pairs from the test set of the pocket corpus, with teacher forcing.
 #
-# The figure has a row for each measure and a dot for each head; grey marks are untrained heads. *self* is the decoder's self-attention. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun. **Point at a dot, or tap it,** and the same head turns orange in all rows. The menu switches to `everyday`.
+# The figure has a row for each measure and a dot for each head; grey marks are untrained heads. *self* is the decoder's self-attention. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun. **Point at a dot, or tap it,** and the same head turns orange in all rows of its kind of attention. The menu switches to `everyday`.
 #
 # <details><summary>The other measures</summary>
 #
@@ -468,7 +468,7 @@ Captioned(
             "A row for each measure of the encoder's self-attention, the decoder's "
             "self-attention and the cross-attention; a blue dot for each head of the "
             "chosen model and grey ticks for untrained heads. The untrained ones are "
-            "close together in each row; trained heads spread widely to both sides. "
+            "close together in each row; trained heads spread widely, most of them to the right. "
             "Pointing at a dot highlights the same head in every row and names it "
             "below."
         ),
@@ -492,16 +492,18 @@ for table, baseline in both_models.values():
 encoder = everyday_trained[everyday_trained["kind"] == "encoder"]
 previous_best = encoder[encoder["measure"] == "previous"]["score"].max()
 assert round(previous_best, 2) == 0.71
+row = encoder[encoder["measure"] == "previous"].nlargest(1, "score").iloc[0]
+assert (row["layer"], row["head"]) == ("encoder 3", 6)
 everyday_noun = encoder[encoder["measure"] == "its noun"].nlargest(2, "score")
 assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 1"]
 assert [round(x, 2) for x in everyday_noun["score"]] == [0.53, 0.3]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads all score nearly the same. Many trained heads score clearly higher, and some clearly lower: a low score is learned, too. But hardly any head is described by one measure: in `everyday`, the best head for *previous* puts only 0.71 of its weight there.
+# **Training makes heads different.** In each row, untrained heads score nearly the same. Many trained heads score clearly higher, and some clearly lower: a low score is learned, too. But hardly any head is described by one measure: in `everyday`, the best head for *previous* (*encoder 3, head 6*) puts 0.71 of its weight there, on average over the 200 sentences.
 #
 # One dot of `pocket-small` stands out. In *encoder 2, head 4* (the head from the top of the chapter), **determiners put 0.96 of their weight on their nouns**. We call it the *noun head*.
 #
-# Or does it, too, simply attend to the next token? Then determiners would miss the nouns that are farther away (*the tired painters*), and all other tokens would attend to the next one. So we measure the weight of determiners on nouns at least two positions away, and that of all other tokens on the next token, also for the two heads of `everyday` with the highest scores for *its noun*:
+# Or does it, too, simply attend to the next token? Then determiners would miss the nouns that are farther away (*the tired painters*), and all other tokens would attend to the next one. So we measure the weight of determiners on nouns at least two positions away, and that of all other tokens on the next token. We do the same for the two heads of `everyday` with the highest scores for *its noun*, and for all its encoder heads take the largest weight on distant nouns:
 
 
 # %% tags=["hide-input"]
@@ -527,6 +529,14 @@ for label, recorded, of_model, name, h in (
     head = f"{label}, {short(name)}, head {h + 1}" if label == "everyday" else label
     noun_checks[head] = noun_and_next(recorded, *of_model, name, h)
     print("{:27}  {:12.2f}  {:4.2f}".format(head, *noun_checks[head]))
+of_all = [
+    noun_and_next(everyday_weights, *in_everyday, f"encoder.{n}.self_attention", h)[
+        0
+    ]
+    for n in range(3)
+    for h in range(6)
+]
+print("{:27}  {:12.2f}".format("everyday, largest of 18", max(of_all)))
 
 # %% tags=["remove-cell"]
 row = best[best["measure"] == "its noun"].iloc[0]
@@ -538,18 +548,15 @@ for head in ("everyday, encoder 2, head 5", "everyday, encoder 1, head 1"):
     far, near = noun_checks[head]
     assert far < near
 assert noun_checks["everyday, encoder 2, head 5"][1] > 0.5
-for name in everyday_weights:
-    if "encoder" in name:
-        for h in range(6):
-            far = noun_and_next(everyday_weights, *in_everyday, name, h)[0]
-            assert far < 1 / 3
+assert max(of_all) < 1 / 3
+assert sum("encoder" in name for name in everyday_weights) == 3
 sharp = [
     t[t["measure"] == "sharpness"]["score"].max() for t in (trained, random_scores)
 ]
 assert sharp[0] > 0.8 and sharp[1] < 0.1
 
 # %% [markdown]
-# The noun head passes the test: distant nouns get nearly all of the weight, and other tokens put less than a third on the next one. The two heads of `everyday` fail it. *encoder 2, head 5* is mostly a next-token head, as its rows suggested, and no head of `everyday` puts more than a third of its weight on distant nouns.
+# The noun head passes the test: distant nouns get nearly all of the weight, and other tokens put less than a third on the next one. The two heads of `everyday` fail it. *encoder 2, head 5* is mostly a next-token head, as its rows suggested, and in no head of `everyday` do determiners put more than a third of their weight on distant nouns.
 
 #
 # <details><summary>Which kinds of heads do larger models have?</summary>
@@ -769,7 +776,7 @@ with torch.no_grad():
     layer.output.weight.copy_(original)
 
 # %% [markdown]
-# We measure the damage in two ways: by the loss, and by the share of *exact sentences*, which greedy search translates exactly like the reference. (For real text, that would be a poor measure, because a sentence has many good translations. In this generated corpus, the intact model reproduces nearly every reference.) The folded `evaluate` computes both on the first hundred of our 200 sentences.
+# We measure the damage in two ways: by the loss, and by the share of *exact sentences*, those that greedy search translates exactly like the reference. (For real text, that would be a poor measure, because a sentence has many good translations. In this generated corpus, the intact model reproduces nearly every reference.) The folded `evaluate` computes both on the first hundred of our 200 sentences.
 #
 # <details><summary>Why this needs no search</summary>
 #
@@ -968,7 +975,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %% [markdown]
-# In all layers but *encoder 2*, ablating all heads raises the loss by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the loss of any one of them goes unnoticed. Another is that the model was never trained without a whole layer, and breaks down. Heads that take over only when another is ablated are called **backup heads**. In *encoder 2*, the two numbers are about the same: the other heads don't make up for the noun head.
+# In all layers but *encoder 2*, ablating all heads raises the loss by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the loss of any one of them goes unnoticed. (Heads that take over only when another is ablated are called **backup heads**.) Another is that the model was never trained without a whole layer, and breaks down. In *encoder 2*, the two numbers are about the same: the other heads don't make up for the noun head.
 #
 # How many heads can we ablate at once? We rank them by how much the loss rises without each one, and ablate more and more, beginning with either the most or the least important:
 
@@ -1166,8 +1173,8 @@ Row(
         ),
     ),
     caption=(
-        "Patches that turn “Der” into “Die” are bright: those of the noun's vector "
-        "before layer 2, of the article's after it, and of a single head."
+        "Patches that turn “Der” into “Die” are bright: the noun's vector before layer "
+        "2, the article's vector after layer 2, and the output of a single head."
     ),
 )
 
@@ -1183,7 +1190,7 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 # %% [markdown]
 # Up to layer 1, the gender that decides between *Der* and *Die* is at the noun. After layer 2, **it is at the article**. And patching the noun head alone has 98% of the full effect.
 #
-# But what does it copy, the gender or the whole noun? We take only what this head adds **at the article's position** from another sentence, and let the model finish its translation:
+# But what does it copy, the gender or the whole noun? **At the article's position**, we replace only this head's output, by its output for another sentence, and let the model translate:
 
 
 # %% tags=["hide-cell"]
@@ -1255,7 +1262,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
 #
 # Which English word does a German word translate? If cross-attention shows this, we can check it: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
-# With $A$ for the set of links that an **aligner** (a program or a head) proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/), here without their *possible* links) is
+# With $A$ for the set of links that an **aligner** (a program or a head) proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/), who also distinguish sure links from possible ones, which we don't) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
@@ -1282,7 +1289,7 @@ for label, linked in (("all links right", 3), ("one link wrong", 1)):
     print(f"{label:15} AER {error_rate([proposed], [gold]):.2f}")
 
 # %% [markdown]
-# Attention weights are between tokens, but links are between words. We **add** the columns of an English word's tokens, and **average** the rows of a German word's tokens, which sum to one each. Then we link each German word to the English word with the largest weight:
+# Attention weights are between tokens, but links are between words. We **add** the columns of an English word's tokens, and **average** the rows of a German word's tokens, because each row sums to one. Then we link each German word to the English word with the largest weight:
 
 
 # %%
@@ -1373,7 +1380,7 @@ Row(
 )
 
 # %% [markdown]
-# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. Now we compare all heads with other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) learns from pairs of sentences which words translate each other. Some words have several gold links, so even a perfect aligner with one link for each German word doesn't reach 0; its AER is the *limit*.
+# Both figures come from the same weights, but with the rows shifted by one, a good aligner looks like a bad one. Now we compare all heads with other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) learns from pairs of sentences which words translate each other. Some words have several gold links, so even a perfect aligner with one link for each German word doesn't reach 0; its AER is the *limit*.
 
 
 # %% tags=["hide-cell"]
@@ -1529,7 +1536,7 @@ assert (everyday_reads < everyday_predicts)[0].nonzero().flatten().tolist() == [
 # %% [markdown]
 # ## Induction heads
 #
-# Many language models have **induction heads**, which look for an earlier occurrence of the current token and attend to the token *after* it. So after `… A B … A`, it helps predict `B`. [Olsson et al. (2022)](https://arxiv.org/abs/2209.11895) argue that this is a main mechanism of **in-context learning**, the ability to pick up a pattern from the prompt.
+# Many language models have **induction heads**, which look for an earlier occurrence of the current token and attend to the token *after* it. So after `… A B … A`, they help to predict `B`. [Olsson et al. (2022)](https://arxiv.org/abs/2209.11895) argue that this is a main mechanism of **in-context learning**, the ability to pick up a pattern from the prompt.
 #
 # It takes two layers. A head in the first layer attends to the previous token, so that each position also knows what came before it. A head in the second layer then searches for a position whose *previous* token equals the current one. We train two tiny models of attention only, with one and with two layers of one head each. In each training sequence, 6 to 12 random tokens repeat:
 
@@ -1628,7 +1635,7 @@ Picture(
 )
 
 # %% [markdown]
-# The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*. Layer 2 looks up mostly these positions, so it is mainly they that need to know their previous token. In layer 2, look at the second *a b c …*. The table after the heat maps has the mean weight on the two bright stripes in 64 sequences.
+# The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*. Layer 2 mostly attends to these positions, so they are the ones that need to know their previous token. In layer 2, look at the second *a b c …*. The table after the heat maps has the mean weight on the two bright stripes in 64 sequences.
 
 # %% tags=["hide-input"]
 Row(
@@ -1647,7 +1654,7 @@ Row(
         ),
     ),
     caption=(
-        "Two heads that work together: the head of layer 1 attends to the previous token (in the first half), "
+        "Two heads that work together: the head of layer 1 attends to the previous token (most clearly in the first half), "
         "the head of layer 2 to the token after an earlier occurrence."
     ),
 )
@@ -1673,7 +1680,7 @@ for what, (by_head, uniform) in (
     print(f"{what:33}  {by_head:.2f}  {uniform:7.2f}")
 
 # %% [markdown]
-# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. (It is still improving slowly when we stop; see experiment 5.) Our translators have no induction heads: in the folded cell, no head of the decoder's self-attention scores clearly above uniform weights.
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. (It is still improving slowly when we stop; see the last of the experiments at the end of the chapter.) Our translators have no induction heads: in the folded cell, no head of the decoder's self-attention scores clearly above uniform weights.
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
@@ -1707,7 +1714,7 @@ assert max(on_earlier) < 1.2 * uniform
 # %% [markdown]
 # ## The logit lens
 #
-# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream ([Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
+# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the vectors of the residual stream (see [Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
 #
 # <details><summary>And in a post-norm model?</summary>
 #
@@ -1743,6 +1750,7 @@ with torch.no_grad():
         for state in states
     ]
 assert_close(lens[-1], logits)  # after the last layer, it is the model's output
+print(translation)
 
 # %% [markdown]
 # The model translates *The little girl told her mother that she had lost her new doll*. A row of the figure is a token that the decoder reads, and a column a stage. A cell shows the most probable token; the brighter, the more probable:
@@ -1787,7 +1795,7 @@ assert (
 )
 
 # %% [markdown]
-# In the first column, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token, and layer 3 changes some: in the row of *Mädchen*, *hat* (the beginning of *hat … gesagt*) becomes *sagte*. But in training, the output layer only gets vectors from after the last layer.
+# In the first column, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token, and layer 3 changes some: in the row of *Mädchen*, *hat* (the beginning of *hat … gesagt*) becomes *sagte*. But the output layer was trained only on vectors from the last layer, so what it shows for earlier ones is a rough guide.
 
 # %% [markdown]
 # ## What goes wrong in practice

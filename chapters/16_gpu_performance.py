@@ -1081,7 +1081,7 @@ assert peaks[1] < 0.5 * peaks[0]
 # %% [markdown]
 # ### A loss without all the logits
 #
-# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and its gradient is as large. But the loss, too, can be computed block by block. The gradient of a row of logits, $p - q$ ([Label smoothing](10_label_smoothing.ipynb)), depends on no other row. So we process a few rows at a time. For each chunk of rows we compute the logits, the loss and, at once, the chunk's contribution to the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and its gradient is as large. But the loss, too, can be computed block by block. The gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row. So we process a few rows at a time. For each chunk of rows we compute the logits, the loss and, at once, the chunk's contribution to the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
 
 
 # %%

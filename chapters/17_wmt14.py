@@ -932,7 +932,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 # | you see | suspect first | where to look |
 # |---|---|---|
 # | one or two points less than somebody else's score, the loss is fine | scores computed in different ways | the signatures, and the row *BLEU paper* |
-# | one or two points less than a published score with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` ([Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
+# | one or two points less than a published score with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` (see [Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
 # | one or two points less, but *BLEU paper* is fine | straight quotation marks where the reference has „ and “ | `test.hypotheses.txt` |
 # | one or two points less than a published score with the same signature and test set | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
 # | about a point less, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
@@ -1149,7 +1149,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # </details>
 # <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>
 #
-# No. Trying until the test set shows the score you want is selection on the test set, and not a fair result ([Evaluation](13_evaluation.ipynb)).
+# No. Trying until the test set shows the score you want is selection on the test set, and not a fair result (see [Evaluation](13_evaluation.ipynb)).
 #
 # </details>
 # <details><summary>C. The higher one of BLEU and BLEU paper</summary>

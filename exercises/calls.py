@@ -37,6 +37,8 @@ class CallResult:
     """The inputs after the call."""
     gradients: "Mapping[str, Tensor]" = field(default_factory=dict)
     """Input, such as ``x`` or ``layer.norm.weight`` → its gradient; zeros if none flows back to it."""
+    requires_grad: bool = False
+    """Whether a result was computed from inputs that require gradients."""
 
     def equals(self, other: "CallResult") -> bool:
         """Return whether both calls ended in the same way, up to rounding; neither inputs nor gradients matter."""
@@ -79,6 +81,7 @@ def call(
         tensor.requires_grad_()
     value: Any = ()
     found: dict[str, Tensor] = {}
+    requires_grad = False
     error: BaseException | None = None
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -86,10 +89,11 @@ def call(
             with guard():
                 value = to_builtin(function(*copies.values()))
             found = gradients(value, tensors)
+            requires_grad = any(tensor.requires_grad for _, tensor in float_tensors(value))
         except (Exception, SystemExit) as e:
             error = e
     results = tuple(value) if multiple_results and isinstance(value, tuple | list) else (value,)
-    return CallResult(results, error, printed.getvalue(), copies, found)
+    return CallResult(results, error, printed.getvalue(), copies, found, requires_grad)
 
 
 def changed_inputs(before: Inputs, after: Inputs) -> list[str]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
+from unittest import mock
 
 from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_inputs
 from exercises.compare import describe_difference, equal, same_kind, type_with_article
@@ -74,6 +75,12 @@ WRONG_GRADIENT = (
 NAN_GRADIENT = (
     "Your result is right, but training would fail at the first step. Look for a root, a logarithm or a division of "
     "numbers that can be 0, or for infinities that you replace afterwards: replace them before."
+)
+
+CONSTANT = (
+    "a result without a gradient\n"
+    "Your result is right, but here it is a constant, and `backward` stops with an error if a loss doesn't depend on "
+    "the model. Compute it from the inputs in every case, even if it is 0."
 )
 
 NO_BACKWARD = (
@@ -209,10 +216,13 @@ class Exercise:
         if not self.differentiable:
             return None
         for inputs, expected in zip(self._fresh, self._expected_gradients, strict=True):
-            if any(gradient.any() for gradient in expected.gradients.values()):
+            has_gradient = any(gradient.any() for gradient in expected.gradients.values())
+            if has_gradient or expected.requires_grad:
                 actual = self._call(answer, inputs, with_gradients=True)
-                if message := _describe_gradients(answer, actual, expected):
+                if has_gradient and (message := _describe_gradients(answer, actual, expected)):
                     return message
+                if expected.requires_grad and not (actual.requires_grad or actual.error):
+                    return "\n".join([CONSTANT, "", "for", *format_inputs(inputs)])
         return None
 
     def _match_mistake(self, answer: Function) -> str | None:
@@ -454,6 +464,8 @@ class Topic:
                 message = exercise.judge(answer)
                 if message is None and not exercise.rejects_mistakes():
                     message = TAMPERED
+                elif message is not None:
+                    message = self._find_wrong_part(exercise, answer) or message
         except LimitReached as limit:
             message = str(limit)
         finally:
@@ -462,6 +474,21 @@ class Topic:
             raise WrongAnswerError(f"✗ {name}: {message}")
         self.given.answers[name] = answer
         print(f"✓ {name}")
+
+    def _find_wrong_part(self, exercise: Exercise, answer: Function) -> str | None:
+        """Return a message if an answer is wrong only because it calls the learner's wrong answer to another blank."""
+        variables, code = getattr(answer, "__globals__", {}), getattr(answer, "__code__", None)
+        called = [name for name in getattr(code, "co_names", ()) if name in self.exercises and name in variables]
+        if isinstance(exercise, Trial) or not called:
+            return None
+        with mock.patch.dict(variables, {name: getattr(self.given, name) for name in called}):
+            if not exercise.is_right(answer):
+                return None
+        parts = " and ".join(f"`{name}`" for name in called)
+        return (
+            f"this blank is right, but what it calls isn't\nIt calls your own {parts}, where something is still wrong. "
+            f"Check that first, or call `given.{called[0]}` here, which is right."
+        )
 
 
 class Given:

@@ -112,7 +112,8 @@ class Grade:
         mark = "✓" if message is None else "·" if first.startswith(NOT_DONE) else "✗"
         lines = [f"  {mark} {key}: {first}" if message else f"  {mark} {key}"]
         for line in rest:
-            parts = textwrap.wrap(line, 100) if len(line) > 100 else [line]
+            is_table = "  " in line.strip()
+            parts = textwrap.wrap(line, 100) if len(line) > 100 and not is_table else [line]
             lines += [f"      {part}".rstrip() for part in parts]
         return lines
 

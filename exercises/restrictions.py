@@ -23,6 +23,7 @@ MULTI_HEAD = {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_for
 SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
 LAYER_NORM = {"layer_norm", "native_layer_norm"}
 AUTOGRAD = {"run_backward"}
+CROSS_ENTROPY = {"cross_entropy_loss"}
 
 FindForbidden = Callable[[FrameType, str, Any], str | None]
 """Takes the arguments of a `sys.setprofile` callback; returns a description of the function if it is forbidden."""
@@ -77,4 +78,6 @@ def _ready_made_layer(frame: FrameType) -> str | None:
 def _built_in(event: str, function: Any, names: set[str]) -> str | None:
     """Return a description of a built-in function, if its name is one of these."""
     name = getattr(function, "__name__", "")
-    return f"PyTorch's {name}" if event == "c_call" and name in names else None
+    if event != "c_call" or name not in names:
+        return None
+    return "autograd" if name in AUTOGRAD else f"PyTorch's {name}"

@@ -197,7 +197,7 @@ check("shift", shift)
 # Rotary positions add nothing. They rotate each pair of dimensions of a query or key by the angle of its position, so that the
 # dot product of the two depends on their offset. Rotating $(x, y)$ by $a$ gives
 # $(x \cos a - y \sin a,\ x \sin a + y \cos a)$. The frequencies are those of blank 1, with $d_\text{head}$ in place of
-# $d_\text{model}$: `given.frequencies(d_head)`.
+# $d_\text{model}$: `given.frequencies(d_head)`. In the code, $d_\text{head}$ is the size of the last axis of `x`.
 #
 # <details><summary>Hint</summary>
 #

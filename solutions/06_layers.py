@@ -122,7 +122,7 @@ check("feed_forward", feed_forward)
 #
 # $$\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \cdot \gamma + \beta$$
 #
-# The variance $\sigma^2$ is the mean of the squares of $x - \mu$: their sum, divided by d_model and not by d_model - 1. PyTorch's own
+# The variance $\sigma^2$ is the mean of the squares of $x - \mu$: their sum, divided by d_model and not by d_model - 1. (The mean of $x^2$ minus $\mu^2$ is the same in theory, but in float32 most of its digits are lost.) PyTorch's own
 # layer norm is not allowed, because that is what you are writing.
 #
 # <details><summary>Hint</summary>

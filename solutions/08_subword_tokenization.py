@@ -190,7 +190,7 @@ check("merge_pair", merge_pair)
 #
 # ★★★ · 15 minutes · §5.1
 #
-# Now put it together: split every word into characters, count the pairs, merge the best one in all words, and repeat until there are
+# Now put it together: split every word into characters (as it is, without adding the mark ▁), count the pairs, merge the best one in all words, and repeat until there are
 # enough merges or no pairs left. `given.count_pairs`, `given.best_pair` and `given.merge_pair` are your own functions once their checks
 # show ✓, and the course's until then.
 #

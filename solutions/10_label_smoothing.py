@@ -77,6 +77,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # $$\ln \sum_j e^{z_j} - z_\text{target}.$$
 #
 # Logits can be large, and $e^{1000}$ is infinite in every dtype. Compute the logarithm of the sum in a way that avoids this.
+# PyTorch's own cross-entropy is not allowed, because that is what you are writing.
 #
 # <details><summary>Hint</summary>
 #

@@ -96,7 +96,7 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 #
 # These toys take Python lists. Keep the tokens in a list, as plain numbers: `int(…)` converts a tensor with a single number.
 # </details>
-# <details><summary>Help: <code>the model reads a list of token ids; it got a NoneType</code></summary>
+# <details><summary>Help: <code>the model reads a list of token ids; it got a NoneType</code>, or <code>object of type 'NoneType' has no len()</code></summary>
 #
 # `append` changes the list and returns nothing. With `tokens = tokens.append(…)` you lose the list.
 # </details>
@@ -176,7 +176,7 @@ check("length_normalization", length_normalization)
 #
 # Now the heart of beam search. There are a few prefixes, the beams, each with its log-probability. Each can be extended by every
 # token of the vocabulary. Find the `count` best of all these extensions, whichever beam they come from. Return their log-probabilities
-# (`values`), the beam that each extends (its *parent*), and the token that it adds.
+# (`values`), the beam that each extends (its *parent*), and the token that it adds. No two of them are equally probable.
 #
 # <details><summary>Hint</summary>
 #

@@ -46,7 +46,7 @@ class Residual(nn.Module):
         """Apply the sublayer to x, (batch, length, d_model), within the residual connection; return the same shape."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)  # float32 on a GPU with autocast
+        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)  # on a GPU, autocast computes a norm in float32
 
 
 def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> MultiHeadAttention:

@@ -1,8 +1,8 @@
-"""Integers of 8 bits instead of floats, for linear layers of a model that translates on a CPU.
+"""Dynamic quantization: linear layers that multiply 8-bit integers instead of floats, for inference on a CPU.
 
-`quantize_linear_layers` rounds the weights once; their inputs are rounded in every call, which is known as dynamic
-quantization. It needs neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
-several times as fast as numbers in float32.
+`quantize_linear_layers` rounds the weights once; their inputs are rounded in every call, which is why it is called
+dynamic. It needs neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
+several times as fast as float32 numbers.
 """
 
 import copy
@@ -19,8 +19,8 @@ from transformer.device import has_int8_instructions
 LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
 LARGEST_WEIGHT = 63
-"""The largest integer of a weight. On CPUs without the instructions called VNNI, sums of two products must fit into 16
-bits; with larger weights they would overflow, and the result would be wrong without an error."""
+"""The largest integer of a weight. It is smaller than `LARGEST`, so that the sums are exact in float32, too, which is used
+on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 are less than 2²⁴, the end of float32's whole numbers."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -73,9 +73,10 @@ class Int8Weight:
 
 
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None = None) -> Tensor:
-    """Compute a linear layer, x Wᵀ + b, with a product of integers.
+    """Compute a linear layer, x Wᵀ + b, with rounded inputs and a product of integers.
 
-    It is exact, also in float32 with up to 2,096 inputs: whole numbers up to 2²⁴ = 16,777,216 aren't rounded there.
+    The product is exact, in float32 with up to 2,096 inputs (see `LARGEST_WEIGHT`); the big model's feed-forward network
+    has 4,096.
 
     Args:
         x: (..., in), float32, on a CPU; each row is rounded with a scale of its own.

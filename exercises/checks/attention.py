@@ -762,3 +762,23 @@ def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
 ) -> Tensor:
     return _multi_head(x @ w_query, x @ w_key, memory @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "queries from the memory",
+    "The queries come from the memory. Only keys and values do; the queries come from x.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(memory @ w_query, memory @ w_key, memory @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "the key matrix used for the values",
+    "You project the values with `w_key`. They have a matrix of their own, `w_value`.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, memory @ w_key, memory @ w_key, n_heads) @ w_output

@@ -368,6 +368,15 @@ for _decimals in (2, 3, 4):
         return round(decoding.length_normalization(length, length_penalty), decimals)
 
 
+@length_normalization.mistake(
+    "only the 6 is raised to the power",
+    "You raise only the 6 to the power, and add 5 to the quotient. The whole fraction, (5 + length) / 6, is raised to "
+    "the power: mind the brackets.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return 5 + length / 6**length_penalty
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -865,6 +874,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     {"model": Dice(7, seed=119), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 1.0, "steps": 5},
     {"model": Dice(7, seed=7), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 6},
     {"model": Dice(8, seed=21), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 0.6, "steps": 4},
+    {"model": Dice(5, seed=12), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 5},
     {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam_size": 4, "length_penalty": 1.5, "steps": 7},
 )
 def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
@@ -891,6 +901,7 @@ def _search(
     only_last: bool = False,
     most: int | None = None,
     parent: Callable[[int], int] = lambda parent: parent,
+    append: Callable[[list[int], int], list[int]] = lambda tokens, token: [*tokens, token],
 ) -> list[int]:
     """Beam search with a switch for each way to get it wrong."""
     active: list[Hypothesis] = [(0.0, [bos])] * begin
@@ -900,7 +911,10 @@ def _search(
         log_probs = torch.stack([model(reads(tokens)) for _, tokens in active])
         extensions = best_extensions.reference(scores, log_probs, width * beam_size)
         candidates = [
-            (value / decoding.length_normalization(step, penalty_of_steps), [*active[parent(p)][1], token])
+            (
+                value / decoding.length_normalization(step, penalty_of_steps),
+                append(active[parent(p)][1], token),
+            )
             for value, p, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
         done, continuing = finished_and_active.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
@@ -1076,3 +1090,34 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, only_last=True)
+
+
+@beam_search.mistake(
+    "one step too many",
+    "Your search goes one step too far. Count how often your loop runs.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps + 1)
+
+
+@beam_search.mistake(
+    "it stops when enough hypotheses have finished",
+    "You stop as soon as more than beam_size hypotheses have finished. One that finishes later may be better: take "
+    "all the steps.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(
+        model, bos, eos, beam_size, length_penalty, steps, is_over=lambda finished, active: len(finished) > beam_size
+    )
+
+
+@beam_search.mistake(
+    "hypotheses that share a list",
+    "`append` changes the list of the parent, which other hypotheses still need. Make a new list: `[*tokens, token]`.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def append(tokens: list[int], token: int) -> list[int]:
+        tokens.append(token)
+        return tokens
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, append=append)

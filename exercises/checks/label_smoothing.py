@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.check import Topic
-from exercises.restrictions import AUTOGRAD, forbid
+from exercises.restrictions import AUTOGRAD, CROSS_ENTROPY, forbid
 from transformer.loss import label_smoothed_cross_entropy
 
 topic = Topic()
@@ -27,6 +27,7 @@ TARGETS = torch.tensor([6, 0, 3, 3, 1])
     {"logits": WIDE, "target": TARGETS},
     {"logits": LARGE, "target": torch.tensor([2, 1])},
     {"logits": SMALL[:1], "target": torch.tensor([2])},
+    guard=forbid(CROSS_ENTROPY),
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """The package's loss without smoothing, token by token."""
@@ -129,6 +130,30 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
     return (logits.logsumexp(0, keepdim=True) - logits.gather(1, target[:, None])).mean(1)
 
 
+@cross_entropy.mistake(
+    "every target for every row",
+    "You take the logits of all targets from every row. Take only that of its own target from each row.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return -logits.log_softmax(-1)[:, target]
+
+
+@cross_entropy.mistake(
+    "(n,) minus (n, 1)",
+    "A tensor of shape (n,) minus one of shape (n, 1) is broadcast to (n, n). Remove the axis that `gather` has kept.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.logsumexp(-1) - logits.gather(-1, target[:, None])
+
+
+@cross_entropy.mistake(
+    "the probability itself",
+    "You return the probability of the target. The loss is minus its logarithm.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return _chosen(logits.softmax(-1), target)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +253,23 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return hot * (1 - smoothing) + smoothing / hot.size(1)
 
 
+@smoothed_target.mistake(
+    "divided by the number of tokens",
+    "You divide ε by the number of tokens in the batch. It is shared among the tokens of the vocabulary.",
+)
+def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    return F.one_hot(target, vocab_size) * (1 - smoothing) + smoothing / len(target)
+
+
+@smoothed_target.mistake(
+    "as many classes as the largest target",
+    "Without a second argument, `one_hot` takes the number of classes from the largest target. Pass the size of the "
+    "vocabulary.",
+)
+def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    return F.one_hot(target) * (1 - smoothing) + smoothing / vocab_size
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +278,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     {"logits": WIDE, "target": TARGETS, "smoothing": 0.1},
     {"logits": LARGE, "target": torch.tensor([2, 0]), "smoothing": 0.1},
     {"logits": SMALL[:1], "target": torch.tensor([2]), "smoothing": 0.1},
+    guard=forbid(CROSS_ENTROPY),
 )
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """The package's loss, token by token."""
@@ -359,7 +402,7 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     {"logits": LARGE / 10, "q": torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.2, 0.6]])},
     guard=forbid(
         AUTOGRAD,
-        "That is autograd: `backward`, `torch.autograd.grad` or `torch.func.grad`. Here you work out the derivative by "
+        "That is what `backward`, `torch.autograd.grad` and `torch.func.grad` do. Here you work out the derivative by "
         "hand: the result is a formula of `logits` and `q`.",
     ),
     keep=("q",),

@@ -105,6 +105,14 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1 + b_1).clamp(0, 1) @ w_2 + b_2
 
 
+@feed_forward.mistake(
+    "the negative values are kept",
+    "You keep the negative values and set the positive ones to zero. A ReLU does the opposite.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1 + b_1).clamp(max=0) @ w_2 + b_2
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 

@@ -285,6 +285,14 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.target_mask(ids, pad_id) | torch.eye(ids.size(1), dtype=torch.bool)
 
 
+@target_mask.mistake(
+    "a causal mask as large as the batch",
+    "Your causal mask has the size of the batch. It needs the length of the sentences, the second axis of `ids`.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    return masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(0))
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 _TRUE, _FALSE = True, False

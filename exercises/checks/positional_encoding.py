@@ -116,6 +116,14 @@ def _(d_model: int) -> Tensor:
     return 10000.0 ** (-torch.arange(0, d_model, 2) // d_model).float()
 
 
+@frequencies.mistake(
+    "divided by d_model outside the exponent",
+    "You divide the power by d_model. The division belongs into the exponent: put brackets around it.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** (-2 * torch.arange(d_model // 2)) / d_model
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -443,6 +451,16 @@ def _angles(x: Tensor, first: int = 0) -> Tensor:
 def _turned(x: Tensor, angle: Tensor) -> Tensor:
     even, odd = _apart(x)
     return _together(even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
+
+
+@rotate.mistake(
+    "the same angle at every position",
+    "You rotate every position by the frequencies themselves, which is right for position 1 only. Multiply each "
+    "frequency by the position first.",
+)
+def _(x: Tensor) -> Tensor:
+    table = positions.rotary_table(2, x.size(-1))[1:]
+    return positions.rotate(x, table.expand(x.size(-2), *table.shape[1:]))
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,24 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from exercises.check import Topic
+from exercises.errors import RefusedError
 from transformer.data import bpe
 
 topic = Topic()
 check, given = topic.check, topic.given
 
 SymbolPair = tuple[str, str]
+
+
+def _refuse_lists(best: Callable[[dict[SymbolPair, int]], SymbolPair], pairs: dict[SymbolPair, int]) -> SymbolPair:
+    """Call an answer for `best_pair`; the pair that it returns is compared with others later, so it can't be a list."""
+    pair = best(pairs)
+    if isinstance(pair, list) and pair in map(list, pairs):
+        raise RefusedError(
+            "a list instead of a tuple\nReturn the pair as it is in `pairs`, a tuple. A list can't be the key of a "
+            "dict, and it is never equal to a tuple."
+        )
+    return pair
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -151,6 +163,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     {"pairs": {("z", "zz"): 9, ("a", "b"): 1, ("a", "c"): 1}},
     {"pairs": {("a", "b"): 3, ("Z", "b"): 3}},
     {"pairs": {("a", "bc"): 2, ("ä", "b"): 2}},
+    observe=_refuse_lists,
 )
 def best_pair(pairs: dict[SymbolPair, int]) -> SymbolPair:
     """The most frequent; of those the shortest, then the first."""
@@ -169,7 +182,7 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
 @best_pair.mistake(
     "ties broken by the code points alone",
     "Among equally frequent pairs, the one with the shorter merged symbol comes first. Only if the lengths are equal "
-    "does the order of the code points decide, as when Python compares strings.",
+    "does the order of the code points decide, as when Python compares strings. (`len(pair)` is 2 for every pair.)",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))
@@ -250,6 +263,14 @@ def _(pairs: dict[SymbolPair, int]) -> int:
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair).lower()))
+
+
+@best_pair.mistake(
+    "the last pair of the alphabet",
+    "`max(pairs)` compares the pairs themselves. Compare their counts: `pairs[pair]`.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return max(pairs)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -346,7 +367,10 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return merged if tuple(symbols[-2:]) == pair and merged[-1] == "".join(pair) else merged[:-1]
 
 
-@merge_pair.mistake("nothing is merged", "You return the symbols unchanged.")
+@merge_pair.mistake(
+    "nothing is merged",
+    "You return the symbols unchanged. (A list is never equal to a tuple: is that what you compare?)",
+)
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return list(symbols)
 
@@ -362,6 +386,17 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     while i < len(symbols):
         width = 2 if "".join(symbols[i : i + 2]) == "".join(pair) and len(symbols[i : i + 2]) == 2 else 1
         merged, i = [*merged, "".join(symbols[i : i + width])], i + width
+    return merged
+
+
+@merge_pair.mistake(
+    "the merged symbol added character by character",
+    "`+=` with a string adds its characters one by one. Use `append`.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
+    merged: list[str] = []
+    for symbol in bpe.merge_pair(symbols, pair):
+        merged += symbol
     return merged
 
 
@@ -491,6 +526,11 @@ MERGES = [("e", "r"), ("l", "o"), ("lo", "w"), ("n", "e"), ("w", "er"), ("low", 
     {"word": "abcd", "merges": [("c", "d"), ("a", "b"), ("b", "c")]},
     {"word": "abcb", "merges": [("b", "c"), ("a", "bc"), ("a", "b")]},
     {"word": "x", "merges": []},
+    {"word": "cab", "merges": [("c", "a"), ("a", "b")]},
+    {
+        "word": "herst",
+        "merges": [("e", "r"), ("h", "er"), ("her", "s"), ("s", "t"), ("b", "e"), ("be", "st"), ("er", "st")],
+    },
 )
 def segment(word: str, merges: list[SymbolPair]) -> list[str]:
     """The package's."""
@@ -581,6 +621,28 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 @segment.mistake("characters only", "You return the word's characters. No merge is applied.")
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     return list(word)
+
+
+@segment.mistake(
+    "the merges sorted by their text",
+    "You sort the merges. They come in the order in which they were learned, and this order decides.",
+)
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
+    symbols = list(word)
+    for pair in sorted(merges):
+        symbols = bpe.merge_pair(symbols, pair)
+    return symbols
+
+
+@segment.mistake(
+    "the merges sorted by their length",
+    "You apply short merges first. The merges come in the order in which they were learned, and this order decides.",
+)
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
+    symbols = list(word)
+    for pair in sorted(merges, key=lambda pair: len("".join(pair))):
+        symbols = bpe.merge_pair(symbols, pair)
+    return symbols
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------

@@ -448,6 +448,10 @@ def test_the_capstone_takes_own_parts_only(name: str, answer: Any, part: str) ->
     assert sys.getprofile() is before
 
 
+def cross_entropy_by_torch(logits: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, target, reduction="none")
+
+
 def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
     z = logits.clone().requires_grad_()
     torch.nn.functional.cross_entropy(z, q, reduction="sum").backward()
@@ -467,14 +471,15 @@ def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
         ("layer_norm", lambda x, g, b, eps: torch.nn.functional.layer_norm(x, g.shape, g, b, eps), "layer_norm"),
         ("layer_norm", lambda x, g, b, eps: nn.LayerNorm(len(g), eps, False)(x) * g + b, "layer_norm"),
         ("layer_norm", lambda x, g, b, eps: torch.native_layer_norm(x, g.shape, g, b, eps)[0], "native_layer_norm"),
-        ("gradient", by_autograd, "run_backward"),
+        ("gradient", by_autograd, "autograd"),
+        ("cross_entropy", cross_entropy_by_torch, "cross_entropy_loss"),
     ],
 )  # fmt: skip
 def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> None:
-    advice = "That is autograd: `backward`" if name == "gradient" else "In this exercise you write it yourself."
-    assert message(name, answer).startswith(
-        f"✗ {name}: a ready-made function\nYour code calls PyTorch's {part}. {advice}"
-    )
+    called, advice = f"PyTorch's {part}", "In this exercise you write it yourself."
+    if name == "gradient":
+        called, advice = part, "That is what `backward`,"
+    assert message(name, answer).startswith(f"✗ {name}: a ready-made function\nYour code calls {called}. {advice}")
 
 
 @pytest.mark.parametrize(
@@ -804,8 +809,8 @@ def embed_by_layer(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return nn.functional.embedding(ids, table) * table.shape[-1] ** 0.5 + encoding[None, : ids.shape[-1]]
 
 
-def cross_entropy_by_torch(logits: Tensor, target: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits, target, reduction="none")
+def cross_entropy_by_log_softmax(logits: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.nll_loss(logits.log_softmax(-1), target, reduction="none")
 
 
 def smoothed_target_by_scatter(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
@@ -1354,7 +1359,7 @@ OTHERS = [
     ("shift", shift_by_angle),
     ("rotate", rotate_by_complex_numbers),
     ("embed", embed_by_layer),
-    ("cross_entropy", cross_entropy_by_torch),
+    ("cross_entropy", cross_entropy_by_log_softmax),
     ("smoothed_target", smoothed_target_by_scatter),
     ("smoothed_loss", smoothed_loss_in_two_parts),
     ("gradient", gradient_less_the_highest),
@@ -1506,7 +1511,7 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
         ("split_heads", lambda x, n: (x, x), "returns 2 values, and should return one value"),
         ("best_pair", lambda pairs: ("c", "b"), "the result has wrong entries, marked with *"),
         ("best_pair", lambda pairs: ("c", "a", 5), "the result has 3 entries, and should have 2"),
-        ("best_pair", lambda pairs: [("c", "a"), 5], "the result has wrong entries, marked with *"),
+        ("best_pair", lambda pairs: ["c", "a"], "a list instead of a tuple\nReturn the pair as it is in `pairs`"),
         ("train_model", trained_by_index, "batches = an iterator"),
         ("causal_mask", lambda n: causal_by_comparison(n).int(), "has the dtype int32, and should have bool: "),
     ],
@@ -1768,6 +1773,33 @@ def test_an_answer_may_not_change_its_inputs() -> None:
     said = message("masked_softmax", in_place)
     assert said.startswith("✗ masked_softmax: it changes its input `scores`\nYour result is right, but ")
     assert masking.masked_softmax.judge(masking.masked_softmax.reference) is None
+
+
+def test_a_right_answer_that_calls_a_wrong_one_is_told_so() -> None:
+    answers: dict[str, Any] = {"torch": torch}
+    exec(
+        "def softmax(scores):\n    return scores.softmax(dim=0)\n"
+        "def scaled_dot_product_attention(query, key, value):\n"
+        "    weights = softmax(query @ key.transpose(-2, -1) / query.size(-1) ** 0.5)\n"
+        "    return weights @ value, weights\n",
+        answers,
+    )
+    said = message("scaled_dot_product_attention", answers["scaled_dot_product_attention"])
+    assert "this blank is right, but what it calls isn't\nIt calls your own `softmax`" in said
+    assert answers["softmax"].__name__ == "softmax"  # the learner's own function is back in its place
+    exec("def softmax(scores):\n    return (2 * scores).softmax(dim=-1)\n", answers)
+    exec("def scaled_dot_product_attention(query, key, value):\n    return softmax(query @ key.mT) @ value\n", answers)
+    assert "this blank is right" not in message("scaled_dot_product_attention", answers["scaled_dot_product_attention"])
+
+
+def test_a_loss_that_is_a_constant_for_some_inputs_is_refused() -> None:
+    def constant_without_tokens(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+        real = target != pad_id
+        return losses[real].mean() if real.any() else torch.tensor(0.0)
+
+    said = message("mean_loss", constant_without_tokens)
+    assert said.startswith("✗ mean_loss: a result without a gradient\nYour result is right, but here it is a constant")
+    assert "target" in said
 
 
 def test_given_is_the_learners_own_once_it_is_right() -> None:

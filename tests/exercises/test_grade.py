@@ -196,6 +196,12 @@ def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
     assert grades["mixed"].points == 2
 
 
+def test_a_wide_table_is_not_wrapped_but_a_long_sentence_is() -> None:
+    table = "  [" + "-0.37  " * 20 + "]"
+    lines = Grade(Path("a.ipynb"), "02_attention", {"softmax": f"wrong\n{'word ' * 30}\n{table}"}).describe("softmax")
+    assert max(map(len, lines[1:3])) < 110 and lines[3] == "      " + table and len(lines) == 4
+
+
 def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
     lines = str(grades["mixed"]).splitlines()
     assert lines[0].startswith("04 masking · ")

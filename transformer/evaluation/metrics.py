@@ -101,7 +101,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], lan
     bleu_scores = []
     for tokenize, name, explanation in (
         ("13a", "BLEU", "1- to 4-grams of words and ASCII punctuation: the score to report"),
-        ("intl", "BLEU intl", "the same with all Unicode punctuation"),
+        ("intl", "BLEU intl", "like BLEU, but with all Unicode punctuation"),
     ):
         for lowercase in (False, True):
             score = bleu(hypotheses, references, lowercase, tokenize)

@@ -9,7 +9,7 @@ from transformer.plots.norm_placement import STEP, draw_box, draw_stream, draw_s
 NOTES = {
     "self-attention": "to the target tokens so far\n(causal mask)",
     "cross-attention": "",
-    "feed-forward": "to each position separately",
+    "feed-forward": "applied to each position separately",
 }
 """For each sublayer what it is applied to."""
 BRANCH = 2.5

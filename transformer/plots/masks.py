@@ -147,7 +147,7 @@ def mask_explorer(words: Sequence[str], scores: Tensor, description: str) -> Any
     grid = (squares.add_params(cell) + numbers + crosses).properties(width=side, height=side)
     reading = (
         weights.transform_filter(cell)
-        .mark_text(align="left", fontSize=13, x=0)
+        .mark_text(align="left", fontSize=12, x=0)
         .encode(text="sentence:N")
         .properties(width=side, height=20)
     )

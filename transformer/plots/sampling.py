@@ -39,6 +39,8 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
             n = len(list(group))
             rows.append({"prefix": prefix, "rank": rank, "token": "", "logit": round(steps * STEP, 3), "n": n})
             rank += n
+    # The size of the chart is computed for the first prefix, so it needs room for the labels of all prefixes.
+    label_width = 8 * max(len(row["token"]) for row in rows if row["rank"] < N_BARS)
     top_k_options = [k for k in (1, 2, 3, 5, 10, 20, 50) if k < len(vocabulary)]
     prefix_menu = alt.param(
         "prefix", value=prefixes[0], bind=alt.binding_select(options=list(prefixes), name="prefix ")
@@ -69,7 +71,12 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     without_marker = "replace(datum.label, '▁', '')"  # of the start of a word; the tokens themselves must be different
     bars = distribution.encode(
         alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
-        alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None, axis=alt.Axis(labelExpr=without_marker)),
+        alt.Y(
+            "token:N",
+            sort=alt.EncodingSortField("rank"),
+            title=None,
+            axis=alt.Axis(labelExpr=without_marker, minExtent=label_width),
+        ),
         tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".3f")],
     )
     # One layer for numbers and crosses: two layers with different rows could not be sorted in the same way.

@@ -273,7 +273,7 @@ def chart_style(chart: Any, side_by_side: bool = False) -> Any:
     chart = chart.configure(background="transparent", font="system-ui, sans-serif", padding=2)
     chart = chart.configure_view(stroke=None).configure_text(color=ink)
     chart = chart.configure_axis(labelColor=ink, titleColor=ink, titleFontWeight="normal", **lines, **sizes)
-    chart = chart.configure_axisXQuantitative(labelOverlap="parity", labelSeparation=8)
+    chart = chart.configure_axisXQuantitative(labelOverlap="parity", labelSeparation=8, labelFlush=False)
     chart = chart.configure_title(color=ink, anchor="start", frame="group", fontSize=13)
     patch = {"patch": SIDE_BY_SIDE} if side_by_side else {}
     chart.usermeta = {"embedOptions": {"renderer": "svg", "actions": False, **patch}}
