@@ -65,10 +65,11 @@ def fused_attention(
     dropout: float = 0.0,
     is_causal: bool = False,
 ) -> Tensor:
-    """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
+    """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning the weights.
 
-    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't
-    be combined with ``mask``. It lets the kernel skip the scores of later positions; with a mask, it computes all.
+    It doesn't store them, either, except on a CPU with dropout, for which PyTorch has no fused kernel. The arguments,
+    the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't be combined
+    with ``mask`` (ValueError). It lets the kernel skip the scores of later positions; with a mask, it computes all.
     """
     if mask is not None:
         check_mask(mask)

@@ -103,17 +103,17 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
 
     Raises:
         InvalidFileError: if files are missing or damaged, or don't belong together.
-        UserError: if a file can't be read at the moment.
+        UserError: if a file exists but can't be read, such as one without read permission.
     """
     metadata, weights = _read_metadata_and_weights(folder, name)
     config = convert(metadata.get("model"), ModelConfig, f"{folder / name}.json: model")
-    other = InvalidFileError(f"the weights of {folder / name} do not fit the model that {name}.json describes")
+    mismatch = InvalidFileError(f"the weights of {folder / name} do not fit the model that {name}.json describes")
     if sum(weight.numel() for weight in weights.values()) != config.n_parameters:  # before any memory is allocated
-        raise other
+        raise mismatch
     model = Transformer(config)
     expected = _weights(model)
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-        raise other
+        raise mismatch
     if not all(weight.is_floating_point() for weight in weights.values()):
         raise InvalidFileError(f"the weights of {folder / name} are not all floating-point numbers")
     model.load_state_dict(weights, strict=False)
@@ -140,7 +140,7 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
 
     Raises:
         InvalidFileError: if they are missing or damaged.
-        UserError: if the file can't be read at the moment.
+        UserError: if the file exists but can't be read, such as one without read permission.
     """
     entry = read_json(folder / f"{name}.json").get(kind)
     if not isinstance(entry, dict):
@@ -249,7 +249,7 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def default_checkpoint(folder: Path) -> str:
-    """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`.
+    """Return the checkpoint to translate with: `BEST`, or `AVERAGED`, if training wasn't resumed after averaging.
 
     Raises:
         InvalidFileError: if the folder has neither.
@@ -262,7 +262,10 @@ def default_checkpoint(folder: Path) -> str:
             "Let it continue until then; if it was stopped, run the same `transformer train` command again"
         )
     path, last = folder / f"{AVERAGED}.json", _last_checkpoint(folder)
-    return AVERAGED if path.exists() and read_json(path).get("last_checkpoint", last) == last else BEST
+    if not path.exists():
+        return BEST
+    is_newest = read_json(path).get("last_checkpoint", last) == last
+    return AVERAGED if is_newest or not (folder / f"{BEST}.json").exists() else BEST
 
 
 def _architecture(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,7 +290,7 @@ def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     Raises:
         InvalidFileError: if the file is missing, is not JSON, lacks a key, or has a value of a wrong type or out of
             range.
-        UserError: if the file can't be read at the moment.
+        UserError: if the file exists but can't be read, such as one without read permission.
     """
     values = read_json(path)
     for name in required:

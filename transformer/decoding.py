@@ -22,7 +22,10 @@ MAX_LENGTH_PENALTY = 10
 """The largest ``length_penalty``. Common values are below 2; far larger ones would overflow for long translations."""
 MIN_TEMPERATURE = 1e-6
 """At this temperature, sampling already equals greedy search; at far lower ones, the divided logits would overflow."""
-NAN_MESSAGE = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
+NAN_MESSAGE = (
+    "the model outputs NaN. With fp16, numbers may have overflowed: try --precision bf16 or fp32. Otherwise, a weight "
+    "of the model is NaN or infinite"
+)
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,10 @@ def sample(
         if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
             sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
             probabilities = probabilities.masked_fill(sum_before >= top_p, 0.0)
-        # This is what torch.multinomial computes, but that also waits for the GPU, to check the probabilities.
-        waiting_times = torch.empty_like(probabilities).exponential_(generator=generator)
-        drawn = (probabilities / waiting_times).argmax(-1, keepdim=True)
+        # The Gumbel-max trick: p / e, with e exponentially distributed, is largest at a token with its probability p.
+        # torch.multinomial does the same, but also waits for the GPU, to check the probabilities.
+        exponentials = torch.empty_like(probabilities).exponential_(generator=generator)
+        drawn = (probabilities / exponentials).argmax(-1, keepdim=True)
         return sorted_tokens.gather(1, drawn)[:, 0]
 
     return _generate(model, source, draw, max_new_tokens)
@@ -248,7 +252,8 @@ def beam_search(
         beam_size: number of prefixes kept for each sentence.
         length_penalty: exponent of the length normalisation; 0 ranks by log-probability alone.
         n_best: number of hypotheses to return for each sentence, at most ``beam_size``.
-        trace: a list to which every candidate is appended, to inspect or draw the search.
+        trace: a list to which the best candidates of each step, at most 2 · beam_size, are appended, to inspect or
+            draw the search.
         max_new_tokens: maximum number of tokens to generate per sentence, including eos, which is forced at the
             limit. None: the source's length + 50.
 

@@ -77,15 +77,15 @@ class Device:
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which mixed precision is off; the device "meta", which computes nothing, doesn't have it."""
-    # Compiled code runs on real devices only, and some versions of torch.compile can't trace the question.
+    """Return a context in which mixed precision is off; the device "meta" has no autocast."""
+    # Compiled code runs on real devices only, and some versions of torch.compile can't trace `is_autocast_available`.
     if not torch.compiler.is_compiling() and not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 
 
 def activation_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype in which the model stores what it computes from x: in mixed precision 16 bits, otherwise x's."""
+    """Return the dtype in which the model stores what it computes from x: with autocast its dtype, otherwise x's."""
     device = x.device.type
     if device == "meta" or x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return x.dtype
@@ -93,10 +93,10 @@ def activation_dtype(x: Tensor) -> torch.dtype:
 
 
 def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute x Wᵀ, added up and returned in float32, also where x is in 16 bits; call it without autocast.
+    """Compute x Wᵀ with sums and results in float32, even if x is in 16 bits; call it without autocast.
 
     A GPU multiplies 16-bit numbers several times as fast as float32, and accumulates the products in float32. With
-    CUDA, PyTorch 2.8 and later can return these sums without rounding them, but not compute gradients through that. So
+    CUDA, PyTorch 2.8 and later can return these sums without rounding them, but that kernel has no backward pass. So
     it is used where no gradient is needed, with W rounded to the dtype of x. Otherwise both are converted to float32.
 
     Args:

@@ -89,7 +89,7 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
 
     Raises:
         InvalidFileError: if it is missing, is not a file, is too large, or has a name that no file can have.
-        UserError: if it can't be read at the moment.
+        UserError: if it exists but can't be read, such as one without read permission.
     """
     name = name or str(path)
     not_a_file = InvalidFileError(f"cannot read {name}: it is not a file")
@@ -121,7 +121,7 @@ def read_text(path: Path, kind: str = "") -> str:
 
     Raises:
         InvalidFileError: as `read_bytes`, and if it is not UTF-8.
-        UserError: if it can't be read at the moment.
+        UserError: if it exists but can't be read, such as one without read permission.
     """
     name = f"{kind} {path}".strip()
     try:
@@ -153,7 +153,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         InvalidFileError: if the file is missing or does not contain a JSON object.
-        UserError: if the file can't be read at the moment.
+        UserError: if the file exists but can't be read, such as one without read permission.
     """
     if not path.exists():
         reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
@@ -171,7 +171,7 @@ def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str
 
     Raises:
         InvalidFileError: if a line is not such an object.
-        UserError: if the file can't be read at the moment.
+        UserError: if the file exists but can't be read, such as one without read permission.
     """
     if not path.exists():
         return []

@@ -103,7 +103,7 @@ class Transformer(nn.Module):
         """Embed tokens: their vectors times √d_model, plus the positional encoding, with dropout (§3.4, §3.5, §5.4).
 
         Args:
-            ids: token ids, (batch, length), int64.
+            ids: token ids, (batch, length), int64 or int32.
             position: None: the columns of ``ids`` are the positions 0 … length - 1. In decoding, the position of all
                 tokens, because the columns are beams.
 
@@ -111,7 +111,8 @@ class Transformer(nn.Module):
             (batch, length, d_model); in mixed precision in 16 bits, like the output of every layer.
 
         Raises:
-            ValueError: if ids have another shape or dtype, are longer than ``max_length``, or outside the vocabulary.
+            ValueError: if ids have another shape or dtype, are longer than ``max_length``, or, on a CPU,
+                outside the vocabulary.
         """
         self._check_ids(ids)
         first, end = (0, ids.size(1)) if position is None else (position, position + 1)
@@ -148,6 +149,9 @@ class Transformer(nn.Module):
         Returns:
             The encoder's output, called memory, (batch, source, d_model), and its padding mask, bool,
             (batch, 1, 1, source).
+
+        Raises:
+            ValueError: if the source is not token ids: see `embed`.
         """
         x = self.embed(source, self.source_embedding)
         mask = padding_mask(source, PAD)
@@ -165,6 +169,9 @@ class Transformer(nn.Module):
 
         Returns:
             (batch, target, d_model): at each position the representation from which the next token is predicted.
+
+        Raises:
+            ValueError: if the target is not token ids: see `embed`.
         """
         x = self.embed(target, self.target_embedding)
         # In training, we pass None, which means the plain causal mask: it is faster, and enough.
@@ -173,7 +180,7 @@ class Transformer(nn.Module):
         mask = None if self.training else target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
-        return self.decoder_norm(x)
+        return self.decoder_norm(x).to(x.dtype)  # on a GPU, autocast computes a norm in float32
 
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
@@ -208,6 +215,8 @@ class Transformer(nn.Module):
         Args:
             memory: the encoder's output, (sentences, source, d_model).
             memory_mask: bool, (sentences, 1, 1, source).
+            max_length: the number of positions to make room for.
+            beams: the number of hypotheses for each sentence.
         """
         heads, d_head = self.config.n_heads, self.config.d_model // self.config.n_heads
         layers = [cast(DecoderLayer, layer) for layer in self.decoder]
@@ -244,4 +253,4 @@ class Transformer(nn.Module):
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, self_cache)
-        return self.logits(self.decoder_norm(x))
+        return self.logits(self.decoder_norm(x).to(x.dtype))  # as in `decode`

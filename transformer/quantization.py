@@ -19,8 +19,8 @@ from transformer.device import has_int8_instructions
 LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
 LARGEST_WEIGHT = 63
-"""The largest integer of a weight. It is smaller than `LARGEST`, so that the sums are exact in float32, too, which is used
-on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 are less than 2²⁴, the end of float32's whole numbers."""
+"""The largest integer of a weight. It is smaller than `LARGEST` so that the sums are exact in float32, too, which is
+used on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 are below 2²⁴, up to which it has all integers."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -75,8 +75,8 @@ class Int8Weight:
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None = None) -> Tensor:
     """Compute a linear layer, x Wᵀ + b, with rounded inputs and a product of integers.
 
-    The product is exact, in float32 with up to 2,096 inputs (see `LARGEST_WEIGHT`); the big model's feed-forward network
-    has 4,096.
+    The product is exact, in float32 with up to 2,096 inputs (see `LARGEST_WEIGHT`); the big model's feed-forward
+    network has 4,096.
 
     Args:
         x: (..., in), float32, on a CPU; each row is rounded with a scale of its own.

@@ -174,7 +174,8 @@ class Translator:
             max_new_tokens: as in `decoding.beam_search`.
 
         Raises:
-            UserError: if the text is empty or a sentence too long, an argument is out of range, or memory runs out.
+            UserError: if the text is empty or a sentence too long, an argument is out of range, memory runs out, or the
+                model outputs NaN.
         """
         if not isinstance(text, str):
             raise UserError(f"translate expects a string; got {quote(text)}. For a list, use beam_search")
@@ -192,7 +193,8 @@ class Translator:
             One translation for each sentence.
 
         Raises:
-            UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, or memory runs out.
+            UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, memory runs out, or the
+                model outputs NaN.
         """
         check_max_new_tokens(max_new_tokens)
         encoded = [self.encode(sentence) for sentence in _check_list(sentences)]
@@ -215,10 +217,11 @@ class Translator:
             beam_size, length_penalty, n_best, max_new_tokens: as in `decoding.beam_search`.
 
         Returns:
-            For each sentence its ``n_best`` translations, best first.
+            For each sentence its ``n_best`` translations, best first; fewer if fewer were finished before the limit.
 
         Raises:
-            UserError: if a sentence is empty or too long, an argument is out of range, or memory runs out.
+            UserError: if a sentence is empty or too long, an argument is out of range, memory runs out, or the
+                model outputs NaN.
         """
         check_search(beam_size, length_penalty, n_best, max_new_tokens)
         encoded = [self.encode(sentence) for sentence in _check_list(sentences)]
@@ -247,7 +250,8 @@ class Translator:
             progress: show a progress bar.
 
         Raises:
-            UserError: if an argument is out of range, or memory runs out.
+            UserError: if an argument is out of range, memory runs out, or the
+                model outputs NaN.
         """
         check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
         encoded = [self.tokenizer.encode(sentence) for sentence in _check_list(sentences)]

@@ -150,6 +150,9 @@ def test_the_average_is_the_default_until_training_is_resumed(folder: Path, tiny
     assert default_checkpoint(folder) == "best"
     average_checkpoints(folder, ["step-0000002"])  # a chosen one, not the last
     assert default_checkpoint(folder) == "averaged"
+    (folder / "best.json").unlink()  # training has been resumed, but not validated yet
+    save_checkpoint(folder, step_name(8), tiny, {})
+    assert default_checkpoint(folder) == "averaged"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "best"}'])

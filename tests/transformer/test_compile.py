@@ -21,7 +21,7 @@ from transformer.data.batching import Batches, Sequences
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
-from transformer.training.compilation import compile_or_explain
+from transformer.training.compilation import compile_with_fallback
 from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import ModelWithLoss, Trainer
 
@@ -36,7 +36,7 @@ needs_compiler = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     torch._dynamo.reset()
-    with shapes.patch(use_duck_shape=False):  # as `compile_or_explain` sets it
+    with shapes.patch(use_duck_shape=False):  # as `compile_with_fallback` sets it
         yield
 
 
@@ -76,7 +76,7 @@ def test_compiled_dropout_draws_the_same_random_numbers() -> None:
         results.append(module(x).detach())
         return 1.0
 
-    compile_or_explain(module, run, DistributedContext())
+    compile_with_fallback(module, run, DistributedContext())
     assert module._compiled_call_impl is not None
     torch.testing.assert_close(*results)
 

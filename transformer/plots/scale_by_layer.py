@@ -39,7 +39,8 @@ def scale_by_layer(
             axes.set_xticks(range(1, count + 1), [str(tick) for tick in ticks])
             axes.set_xlabel("encoder layer" + " " * 12 + "decoder layer")
         else:
-            axes.set_xticks(range(count, 0, -1 if count <= 8 else -2))
+            step = 1 if count <= 8 else 2
+            axes.set_xticks(range((count - 1) % step + 1, count + 1, step))
             axes.set_xlabel("layer")
         if limits:
             axes.set_ylim(*limits)

@@ -14,12 +14,12 @@ MAX_RATIO = 2.0
 """How much the norms of the compiled and the uncompiled gradient may differ; correct ones differ by rounding only."""
 
 
-def compile_or_explain(module: nn.Module, gradient_norm: Callable[[], float], context: DistributedContext) -> None:
-    """Compile a module in place; if that fails, print why, and leave the module as it was.
+def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float], context: DistributedContext) -> None:
+    """Compile a module in place; if that fails in any process, print why, and leave it uncompiled in all.
 
     PyTorch compiles the forward pass when it is first used, and the backward pass likewise. Both are run here, before
-    training: DistributedDataParallel does not survive a backward pass that fails in one of its processes. And wrong
-    gradients are noticed. PyTorch 2.11 once made all of ours zero, without an error.
+    training: DistributedDataParallel does not survive a backward pass that fails in one of its processes. The norms
+    of the gradients are compared, because PyTorch 2.11 once made all of ours zero, without an error.
 
     Args:
         module: the module to compile, by its method ``compile``.

@@ -86,7 +86,8 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     After an error, this process doesn't disconnect, since NCCL would wait for the others, which may never come.
 
     Raises:
-        UserError: if ``torchrun`` has died, or if another process dies in the meantime.
+        UserError: if ``torchrun``'s variables, such as RANK, are missing or invalid, if it has died, or if another
+            process dies in the meantime.
     """
     world_size = get_world_size()
     if world_size == 1:

@@ -81,14 +81,14 @@ def train(
         UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use
             or is not a run folder, the gradient or the validation loss is never finite, or there is no memory or
             disk space left.
-        KeyboardInterrupt: after one of these signals, when everything is saved.
+        KeyboardInterrupt: after one of these signals, when everything is saved, unless training has ended by then.
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
     with init_distributed(device) as context:
         is_main = context.is_main
-        folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
-        with stop_signals() as stop_requested, explain_write_errors(run), folder:
+        lock = open_run_folder(run, recipe, force) if is_main else nullcontext()
+        with stop_signals() as stop_requested, explain_write_errors(run), lock:
             trainer = _start_or_resume(
                 run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )
@@ -152,7 +152,7 @@ def _loop(
     log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
     hint = (
         f"try --training.gradient-accumulation-steps {2 * progress.gradient_accumulation_steps}, which halves the "
-        "batches and changes nothing else"
+        "batches; a step still has as many tokens"
     )
     while not trainer.is_done:
         step_started = time.monotonic()
@@ -319,18 +319,24 @@ def _is_about(error: OSError, run: Path) -> bool:
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Catch Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed.
+    """Catch Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed; a second Ctrl-C acts as usual.
 
     Yields:
         A function that returns whether one of them was received.
     """
     received: list[int] = []
-    handlers = {}
+    handlers: dict[int, Any] = {}
+
+    def receive(number: int, _: object) -> None:
+        received.append(number)
+        if number == signal.SIGINT:
+            signal.signal(number, handlers[number])  # the second one interrupts what takes too long
+
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if signal.getsignal(number) is signal.SIG_IGN or number in handlers:
-                continue  # nohup ignores SIGHUP, and Windows doesn't have it
-            handlers[number] = signal.signal(number, lambda number, _: received.append(number))
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
+                handlers[number] = signal.signal(number, receive)
     except ValueError:  # signal handlers can be installed only in the main thread
         pass
     try:

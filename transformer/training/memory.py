@@ -30,7 +30,7 @@ class BatchShape:
 
 
 def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
-    """Return the size of a process's largest batches, padding included, if all sentences have `TYPICAL_LENGTH`."""
+    """Return an upper bound of a process's batches, padding included, divided into sentences of `TYPICAL_LENGTH`."""
     tokens = int(MAX_PADDED_RATIO * training.batch_tokens) // (world_size * training.gradient_accumulation_steps)
     return BatchShape(max(1, tokens // TYPICAL_LENGTH), TYPICAL_LENGTH, TYPICAL_LENGTH)
 
@@ -52,7 +52,7 @@ class MemoryEstimate:
     embeddings: int
     """Needed in addition once all gradients exist: for the gradients of the embeddings."""
     gradients_preallocated: bool
-    """Whether they exist before a step's last backward pass: from its earlier batches, or as DDP's buckets."""
+    """Whether gradients exist before a step's last backward pass: from its earlier batches, or as DDP's buckets."""
 
     @property
     def total(self) -> int:

@@ -32,8 +32,8 @@ class Muon(torch.optim.Optimizer):
         groups: parameter groups of weight matrices.
         momentum: how much of the momentum is kept in each step.
         dtype: of the matrix products that make the momentum orthogonal.
-        stacked: compute with all weights of one shape at once. Otherwise a GPU would wait for the host, which starts
-            every small operation by itself; on a CPU it would be slower.
+        batched: compute with all weights of one shape at once, in batched matrix products. Otherwise a GPU would wait
+            for the host, which starts every small operation by itself; on a CPU it would be slower.
     """
 
     found_inf: Tensor | None = None
@@ -43,20 +43,20 @@ class Muon(torch.optim.Optimizer):
         groups: list[dict[str, Any]],
         momentum: float = 0.95,
         dtype: torch.dtype = torch.float32,
-        stacked: bool = False,
+        batched: bool = False,
     ) -> None:
         super().__init__(groups, {"lr": 0.0, "momentum": momentum, "parts": 1, "dtype": dtype})
-        self.stacked = stacked
+        self.batched = batched
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take a step, unless ``found_inf`` forbids it."""
         for group in self.param_groups:
-            stacks: dict[object, list[Tensor]] = {}
+            batches: dict[object, list[Tensor]] = {}
             for weight in group["params"]:
                 if weight.grad is not None:
-                    stacks.setdefault(weight.shape if self.stacked else weight, []).append(weight)
-            for weights in stacks.values():
+                    batches.setdefault(weight.shape if self.batched else weight, []).append(weight)
+            for weights in batches.values():
                 self._step(weights, group)
 
     def _step(self, weights: list[Tensor], group: Mapping[str, Any]) -> None:
@@ -109,10 +109,10 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
     """
     muon: list[dict[str, Any]] = []
     if name == "muon":
-        stacked = [m.query_key_value.weight for m in model.modules() if isinstance(m, MultiHeadAttention)]
+        query_key_value = [m.query_key_value.weight for m in model.modules() if isinstance(m, MultiHeadAttention)]
         matrices = [p for layers in (model.encoder, model.decoder) for p in layers.parameters() if p.dim() == 2]
-        single = [p for p in matrices if not any(p is weight for weight in stacked)]
-        muon = [{"params": stacked, "parts": 3}, {"params": single, "parts": 1}]
+        single = [p for p in matrices if not any(p is weight for weight in query_key_value)]
+        muon = [{"params": query_key_value, "parts": 3}, {"params": single, "parts": 1}]
     taken = {id(p) for group in muon for p in group["params"]}
     rest = [p for p in model.parameters() if id(p) not in taken]
     optimizers: dict[str, torch.optim.Optimizer] = {
@@ -121,7 +121,7 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
     if muon:
         has_bf16 = device.autocast_dtype == torch.bfloat16
         dtype = torch.bfloat16 if has_bf16 else torch.float32
-        optimizers["muon"] = Muon(muon, dtype=dtype, stacked=device.type == "cuda")
+        optimizers["muon"] = Muon(muon, dtype=dtype, batched=device.type == "cuda")
     return optimizers
 
 

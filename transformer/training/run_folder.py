@@ -42,7 +42,8 @@ NOT_COMPARED = {
 """Settings that don't affect what is learned; the description, which only old runs have; and the hash of the text,
 which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
-"""A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
+"""A run may be resumed with other values of these settings: the memory and time of a step depend on them, its size
+doesn't. (With other accumulation steps, other pairs share a step.)"""
 
 
 @contextmanager

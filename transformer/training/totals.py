@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 class DeviceTotals:
-    """The loss, its number of tokens and the skipped steps, summed on the device.
+    """The loss and its number of tokens, summed on the device, and how many steps in a row were skipped.
 
     A GPU works through what the host has queued for it. To read a number from it, the host has to wait until the GPU
     has caught up, and then the GPU has to wait until the host has queued more. So a training step reads nothing, and

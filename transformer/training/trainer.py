@@ -37,7 +37,7 @@ from transformer.layers import ActivationCheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
-from transformer.training.compilation import compile_or_explain
+from transformer.training.compilation import compile_with_fallback
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
 from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
@@ -48,7 +48,7 @@ from transformer.translator import Translator
 MAX_SKIPPED_STEPS = 30
 """Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
 until the loss scale is low enough. They are counted on the device, and the count is read for a row of the log, a
-validation or a checkpoint."""
+validation or a checkpoint: a series that has ended by then is not noticed."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ OLD_PROGRESS = {
     "accumulate": "gradient_accumulation_steps",
     "without_gain": "validations_since_best",
     "skipped": "skipped_steps",
-    "epoch_step": "batch_index",  # in the first edition
+    "epoch_step": "batch_index",  # in earlier versions
     "epoch_batches": "batch_index",
 }
 """Fields of `Progress` that had another name in the checkpoints of earlier versions."""
@@ -110,13 +110,8 @@ class Trainer:
         self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config)
         if initial_model is not None:
-            try:
-                self.model.load_state_dict(initial_model.state_dict())
-            except RuntimeError as error:
-                raise UserError(
-                    "the initial model and the settings have different architectures: "
-                    f"{initial_model.config} and {model_config}"
-                ) from error
+            _check_architecture(initial_model.config, model_config, "the initial model")
+            self.model.load_state_dict(initial_model.state_dict())
         self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
             cast(ActivationCheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
@@ -139,7 +134,7 @@ class Trainer:
         """`model_with_loss` as the steps use it, compiled and distributed if configured; the first step creates it."""
         module, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
-            compile_or_explain(module, lambda: float(self._dry_run(module, batch)), self.context)
+            compile_with_fallback(module, lambda: float(self._dry_run(module, batch)), self.context)
         if self.context.world_size > 1:
             module = DistributedDataParallel(module, gradient_as_bucket_view=True)
             module.broadcast_buffers = False  # they are constant tables, equal in all processes
@@ -186,7 +181,7 @@ class Trainer:
         return self.prefetcher.position
 
     def _start_batches(self, batches: Batches) -> None:
-        """Take the next steps with these batches."""
+        """Use these batches from the next step on."""
         self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
@@ -272,7 +267,7 @@ class Trainer:
     def step(self, stop_requested: bool = False) -> bool:
         """Take one step (§5.3): forward and backward for each batch, then clip the gradient and update the weights.
 
-        The host reads nothing from the device here, so that it is always ahead of it: see `DeviceTotals`.
+        There is no host–device synchronisation here, so that the host can run ahead of the GPU: see `DeviceTotals`.
 
         Args:
             stop_requested: whether this process has been asked to stop.
@@ -305,7 +300,7 @@ class Trainer:
         return stop > 0
 
     def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
-        """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss of these batches, ()."""
+        """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss, a scalar."""
         total = torch.zeros((), device=self.device.torch_device)
         for batch in batches:
             is_last = batch is batches[-1]
@@ -439,10 +434,7 @@ class Trainer:
         """
         model, metadata = load_checkpoint(run, name)
         state = read_tensors(run, name, "state")
-        saved, current = asdict(model.config), asdict(self.model.config)
-        changes = list(differences(saved, current | {key: saved[key] for key in (*DROPOUTS, "attention")}, "model"))
-        if changes:
-            raise UserError(f"the checkpoint {run / name} is of another model: {'; '.join(changes)}")
+        _check_architecture(model.config, self.model.config, f"the checkpoint {run / name}")
         self.model.load_state_dict(model.state_dict())
         try:
             load_optimizer_state(self.optimizers, state)
@@ -470,13 +462,17 @@ class Trainer:
         batches_per_step = progress.world_size * progress.gradient_accumulation_steps
         batches = max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size))
         if batches > self.config.gradient_accumulation_steps and self.context.is_main:
-            print(f"each step is still split into {batches} batches per process", file=sys.stderr)
+            print(
+                f"{batches} accumulation steps per process, so that batches are no larger than before", file=sys.stderr
+            )
         self._change_batches(batches, state["epoch.pairs"].numpy() if "epoch.pairs" in state else None)
         if not self.context.is_main:
             progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
 
     def _restore_random_state(self, state: dict[str, Tensor]) -> None:
-        """Continue with the random numbers of this process, if the checkpoint was saved by as many processes.
+        """Continue with this process's random numbers.
+
+        If the checkpoint was saved by another number of processes, only the first process can; the others are seeded.
 
         Raises:
             KeyError: if the checkpoint has no random state.
@@ -561,3 +557,15 @@ def validate(
     texts = list(islice(readable, config.validation_sentences))
     hypotheses = translator.greedy_search([source for source, _ in texts])
     return {"valid_loss": loss / all_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}
+
+
+def _check_architecture(saved: ModelConfig, current: ModelConfig, whose: str) -> None:
+    """Check that a model with these settings computes with saved weights what the saved model does.
+
+    Raises:
+        UserError: if not; the message says in which settings they differ.
+    """
+    before, now = asdict(saved), asdict(current)
+    changes = list(differences(before, now | {key: before[key] for key in (*DROPOUTS, "attention")}, "model"))
+    if changes:
+        raise UserError(f"{whose} has another architecture: {'; '.join(changes)}")

@@ -81,10 +81,10 @@ def test_stacked_matrices_take_the_same_steps(gradient_norm: float | None) -> No
     stacked.encoder[0].feed_forward.inner.weight.grad = None
     before = [p.detach().clone() for p in single.parameters()]
     states = []
-    for model, is_stacked in ((single, False), (stacked, True)):
+    for model, is_batched in ((single, False), (stacked, True)):
         muon = build_optimizers(model, "muon", CPU)["muon"]
-        assert isinstance(muon, Muon) and not muon.stacked
-        muon.stacked = is_stacked
+        assert isinstance(muon, Muon) and not muon.batched
+        muon.batched = is_batched
         for group in muon.param_groups:
             group["lr"] = 0.1
         for _ in range(2):

@@ -25,7 +25,7 @@ from transformer.files import read_json
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training import run_folder as runs
-from transformer.training.loop import train
+from transformer.training.loop import stop_signals, train
 from transformer.training.run_folder import read_log, read_metrics, read_sessions
 from transformer.training.trainer import OLD_PROGRESS, Trainer
 
@@ -196,6 +196,19 @@ def test_a_stop_signal_saves_and_stops(
     assert result(run) == uninterrupted
     assert stopped_checkpoints(run) == []
     assert step_checkpoints(run) == ["step-0000008", "step-0000010", "step-0000012"]  # as without the interruption
+
+
+def test_a_second_ctrl_c_interrupts_at_once() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, as in the background
+    try:
+        with stop_signals() as stop_requested:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop_requested()
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
@@ -422,7 +435,7 @@ def test_a_run_that_resumes_with_fewer_accumulation_steps_says_that_it_keeps_the
     run_training(tmp_path / "run", data, steps=4, batch_tokens=50, gradient_accumulation_steps=2)
     capsys.readouterr()
     run_training(tmp_path / "run", data, steps=6, batch_tokens=50, force=True)
-    assert "each step is still split into 2 batches per process" in capsys.readouterr().err
+    assert "2 accumulation steps per process, so that batches are no larger than before" in capsys.readouterr().err
     assert read_json(tmp_path / "run" / "step-0000006.json")["progress"]["gradient_accumulation_steps"] == 2
 
 
@@ -489,7 +502,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: Prepared
     run_training(run, data)
     config = TrainingConfig(**{**SETTINGS, "steps": 14})  # type: ignore[arg-type]
     other = ModelConfig(57, 16, 4, 64, 1, dropout=0.1, max_length=64)
-    with pytest.raises(UserError, match=r"is of another model: model.d_model: 32, now 16$"):
+    with pytest.raises(UserError, match=r"has another architecture: model.d_model: 32, now 16$"):
         train(run, data, other, config, choose_device("cpu"), on_validation=lambda _: None, force=True)
     assert step_checkpoints(run)[-1] == "step-0000012"
     run_training(run, data)  # as before: the refused settings are not written to the recipe
