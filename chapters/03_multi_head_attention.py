@@ -338,7 +338,7 @@ Picture(
     ),
     caption=(
         "Splitting the columns of three words into two heads. Every head gets all "
-        "words, with its own share of the features."
+        "words, with its own share of the features (dark: head 1; light: head 2)."
     ),
 )
 
@@ -906,7 +906,7 @@ Row(
         split_into_heads(words, table, wrong_split, ("x @ w_query", "wrong")),
         alt=(
             "Wrong: head 1 has the rows 10 and 11, 12 and 13, 20 and 21; head 2 has "
-            "22 and 23, 30 and 31, 32 and 33. In both, the colours are mixed."
+            "22 and 23, 30 and 31, 32 and 33. In both, the two shades are mixed."
         ),
     ),
     caption=(

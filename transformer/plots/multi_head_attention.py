@@ -17,18 +17,22 @@ GAP = 0.35
 """The gap between queries, keys and values, in cells."""
 
 
+SHADES = (0.6, 0.1, 0.35, 0)
+"""Strengths of a colour that tell heads apart, in greyscale, too."""
+
+
 def format_number(number: float) -> str:
     """Format a number so that it fits into a cell: 4, −1, .94."""
     text = f"{number:.0f}" if round(number, 2).is_integer() else f"{number:.2f}"
     return re.sub(r"^(-?)0(?=\.)", r"\1", text).replace("-0", "0").replace("-", "−")
 
 
-def draw_cells(axes: Axes, matrix: Tensor, x: float, y: float, colour: str | None) -> None:
-    """Draw a matrix with its upper left corner at (x, y), in one colour or, without one, as a heat map."""
+def draw_cells(axes: Axes, matrix: Tensor, x: float, y: float, colour: str | None, strength: float = 0.22) -> None:
+    """Draw a matrix, its upper left corner at (x, y), in a colour of this strength or, without one, as a heat map."""
     colours = mpl.colormaps[style.WEIGHTS]
     for row, column in np.ndindex(*matrix.shape):
         number = float(matrix[row, column])
-        face = colour + "38" if colour else colours(number)
+        face = mpl.colors.to_rgba(colour, strength) if colour else colours(number)
         ink = style.INK if colour else "black" if number > 0.6 else "white"
         axes.add_patch(Rectangle((x + column, y + row), 1, 1, facecolor=face, edgecolor=colour or style.INK))
         axes.text(
@@ -105,17 +109,16 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
 
 
 def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles: tuple[str, str]) -> Figure:
-    """Draw a table of vectors and, to its right, what each head gets of it, in the colour that it has in the table.
+    """Draw a table of vectors and, to its right, what each head gets of it, in the shade that it has in the table.
 
     Args:
         words: labels of the table's rows.
-        table: (length, d_model), with different numbers; the columns of each head have a colour of their own.
+        table: (length, d_model), queries with different numbers; the columns of each head have a shade of their own.
         heads: (n_heads, length, d_head), the same numbers in another order.
         titles: below the table and below the heads.
     """
     n_heads, length, d_head = heads.shape
     d_model = table.size(1)
-    colours = (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)
     place = {int(table[row, column]): (row, column) for row, column in np.ndindex(*table.shape)}
     left, first = 2.2, 2.2 + d_model + 3.4
     right = first + n_heads * d_head + (n_heads - 1) * 0.7
@@ -133,14 +136,15 @@ def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles:
         for row, word in enumerate(words):
             write(left - 0.2, row + 1.5, word, "right")
             for column in range(d_model):
-                colour = colours[column // d_head]
-                draw_cells(axes, table[row : row + 1, column : column + 1], left + column, row + 1, colour)
+                cell = table[row : row + 1, column : column + 1]
+                draw_cells(axes, cell, left + column, row + 1, style.QUERY, SHADES[column // d_head])
         for head in range(n_heads):
             x = first + head * (d_head + 0.7)
             write(x + d_head / 2, 0.5, f"head {head + 1}")
             for row, column in np.ndindex(length, d_head):
                 cell = heads[head, row : row + 1, column : column + 1]
-                draw_cells(axes, cell, x + column, row + 1, colours[place[int(cell)][1] // d_head])
+                strength = SHADES[place[int(cell)][1] // d_head]
+                draw_cells(axes, cell, x + column, row + 1, style.QUERY, strength)
         y = length / 2 + 1
         arrow = {"arrowstyle": "-|>", "color": style.INK}
         axes.annotate("", (first - 0.4, y), (left + d_model + 0.4, y), arrowprops=arrow)

@@ -22,14 +22,14 @@ def test_it_shows_the_results_of_attention() -> None:
     assert texts.count("chases") == 4 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
 
 
-def test_numbers_keep_the_colour_of_their_head() -> None:
+def test_numbers_keep_the_shade_of_their_head() -> None:
     table = torch.arange(12).view(3, 4)
     for heads, mixed in ((table.unflatten(-1, (2, 2)).transpose(0, 1), False), (table.reshape(2, 3, 2), True)):
         (axes,) = split_into_heads(WORDS, table, heads, ("before", "after")).axes
         drawn = [text.get_text() for text in axes.texts if text.get_text().isdigit()]
         assert drawn == [str(int(number)) for number in (*table.flatten(), *heads.flatten())]
-        colours = [patch.get_edgecolor() for patch in axes.patches[12:]]  # the heads' cells, after the table's
-        assert [len(set(colours[:6])), len(set(colours[6:]))] == ([2, 2] if mixed else [1, 1])
+        shades = [patch.get_facecolor() for patch in axes.patches[12:]]  # the heads' cells, after the table's
+        assert [len(set(shades[:6])), len(set(shades[6:]))] == ([2, 2] if mixed else [1, 1])
 
 
 def test_numbers_are_formatted_briefly() -> None:
