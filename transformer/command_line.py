@@ -82,7 +82,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         options: names of options, which messages show as the user types them.
 
     Returns:
-        What the action returns (0 for None); 2 after a user error, 1 after another error, 130 after Ctrl-C,
+        What the action returns (0 for None); 2 after an error that is explained, 1 after any other, 130 after Ctrl-C,
         and 141 if the reader of a pipe, such as ``head``, has exited.
     """
     _open_missing_streams()

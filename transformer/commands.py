@@ -90,7 +90,7 @@ class RecipeOptions:
     """The options that prepare, data and train share."""
 
     data: DataConfig
-    """The corpus and how it is cleaned."""
+    """The corpus and how it is prepared."""
     model: ModelConfig
     """The architecture of the model."""
     training: TrainingConfig
@@ -385,20 +385,19 @@ def evaluate(
     if (source is None) != (reference is None):
         raise UserError("pass both --source and --reference, or neither")
     files = None if source is None or reference is None else (source, reference)
-    check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
     for text in evaluate_runs(
         runs,
         choose_device(device, precision),
-        split,
-        files,
-        beam_size,
-        length_penalty,
-        max_new_tokens,
-        mirror,
-        folders,
-        models,
+        split=split,
+        files=files,
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        max_new_tokens=max_new_tokens,
+        mirror=mirror,
+        output_folders=folders,
+        names=models,
     ):
         print(text, flush=True)
 
@@ -467,7 +466,7 @@ def translate(
         texts = [sentences_of(one) or [""] for one in text]  # an empty argument is refused, an empty line is not
         for number, sentences in enumerate(texts, 1):
             if reason := _refusal(translator, sentences):
-                raise UserError(f"sentence {number}: {reason}" if len(text) > 1 else reason)
+                raise UserError(f"argument {number}: {reason}" if len(text) > 1 else reason)
         print_translations(texts, 1)
         return
     first = refused = 0

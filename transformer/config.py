@@ -53,7 +53,7 @@ class ModelConfig:
     initialization: Initialization = "xavier"
     """How linear layers are initialised: Xavier uniform, or normal with standard deviation 0.02."""
     attention: AttentionImplementation = "fused"
-    """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal but for rounding."""
+    """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal up to rounding."""
     max_length: int = 512
     """Maximum number of tokens in a sentence, on either side, including eos."""
 
@@ -73,7 +73,7 @@ class ModelConfig:
             raise UserError(
                 f"sinusoidal positions are pairs of sine and cosine: model.d_model must be even; got {self.d_model}"
             )
-        for name in ("dropout", "attention_dropout", "activation_dropout"):
+        for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"model.{name} must be at least 0 and less than 1; got {getattr(self, name)}")
 

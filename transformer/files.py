@@ -195,7 +195,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
     Args:
         value: what ``json.loads`` returned, or a part of it.
         expected: ``str``, ``int``, ``float``, ``bool``, ``NoneType``, ``Any``, a ``Literal``, a union, a ``list``,
-            ``tuple`` or ``dict`` of such types, or a dataclass with such fields.
+            ``tuple[…, ...]`` or ``dict`` of such types, or a dataclass with such fields.
         where: the file and the field, for messages.
 
     Raises:
@@ -218,7 +218,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
                 return convert(value, member, where)
     elif expected is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return value
+            return float(value)
     elif expected in (bool, int, str):
         if type(value) is expected:
             return value

@@ -123,7 +123,7 @@ def load_marian(folder: Path | str) -> MarianTransformer:
     folder = Path(folder)
     theirs = _read_config(folder / "config.json")
     weights = _read_weights(folder)
-    pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1
+    pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1  # <unk>, which config.json lacks
     special = {PAD: pad, BOS: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
     config = ModelConfig(
         vocab_size=theirs["vocab_size"] + 1,  # bos, too, which is pad there

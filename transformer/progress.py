@@ -12,7 +12,7 @@ def progress_bar(title: str, total: int | None = None, *, shown: bool = True, **
     Args:
         title: text before the bar.
         total: number of things to do; None: unknown.
-        shown: show anything at all.
+        shown: False: show and print nothing.
         style: more arguments of ``tqdm``, such as ``unit``.
     """
     is_terminal = sys.stderr.isatty()

@@ -21,7 +21,7 @@ def provenance(device: object) -> dict[str, Any]:
     """Return the date, command, commit, machine, device, threads, versions and GPU of a measurement, ready for JSON.
 
     Args:
-        device: the device and the precision; anything with a ``str``.
+        device: an object whose ``str()`` describes the device and the precision.
     """
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),

@@ -169,7 +169,7 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     main(["translate", str(run)])
     assert capsys.readouterr().out == ""
-    assert fails(capsys, "translate", str(run), "a b c", "").startswith("error: sentence 2: the sentence is empty")
+    assert fails(capsys, "translate", str(run), "a b c", "").startswith("error: argument 2: the sentence is empty")
     for encoding, errors in (("utf-8", "strict"), ("ascii", "surrogateescape")):
         latin = io.TextIOWrapper(io.BytesIO("ein Café\n".encode("latin-1")), encoding, errors)
         monkeypatch.setattr("sys.stdin", latin)

@@ -256,7 +256,7 @@ def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: P
     first = exported(run, tmp_path / "mine")
     before = sorted(path.name for path in (tmp_path / "mine").iterdir())
     (tmp_path / "mine" / "test.scores.json").write_text("{}")
-    assert exported(run, tmp_path / "mine") == [f"replaces the earlier export in {tmp_path / 'mine'}", *first]
+    assert exported(run, tmp_path / "mine") == [f"replacing the earlier export in {tmp_path / 'mine'}", *first]
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 

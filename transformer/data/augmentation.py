@@ -121,18 +121,20 @@ HOURS = list(NUMBERS)[:11]
 """two to twelve"""
 
 BRITISH = _table("""
-airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour canceled/cancelled cell_phone/mobile_phone
-center/centre color/colour cookie/biscuit cozy/cosy department_store/department_store elevator/lift favor/favour
-favorite/favourite flashlight/torch flavor/flavour french_fries/chips garbage/rubbish gas_station/petrol_station
-gasoline/petrol gray/grey harbor/harbour highway/motorway honor/honour humor/humour jewelry/jewellery
-kilometer/kilometre labor/labour liter/litre mail/post mailman/postman math/maths maths/maths meter/metre mom/mum
-movie/film movie_theater/cinema neighbor/neighbour neighborhood/neighbourhood on_vacation/on_holiday organize/organise
-pajamas/pyjamas parking_lot/car_park parking_meter/parking_meter railroad/railway realize/realise realized/realised
-recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football subway/underground
-sweater/jumper the_movies/the_cinema the_store/the_shop theater/theatre trash/rubbish traveled/travelled
-traveler/traveller traveling/travelling truck/lorry vacation/holiday
+airplane/aeroplane apartment/flat apologize/apologise at_the_movies/at_the_cinema behavior/behaviour canceled/cancelled
+cell_phone/mobile_phone center/centre color/colour cookie/biscuit cozy/cosy department_store/department_store
+elevator/lift favor/favour favorite/favourite flashlight/torch flashlights/torches flavor/flavour french_fries/chips
+garbage/rubbish gas_station/petrol_station gasoline/petrol gray/grey harbor/harbour highway/motorway honor/honour
+humor/humour jewelry/jewellery kilometer/kilometre labor/labour liter/litre mail/post mailman/postman math/maths
+maths/maths meter/metre mom/mum movie/film movie_theater/cinema neighbor/neighbour neighborhood/neighbourhood
+on_vacation/on_holiday organize/organise pajamas/pyjamas parking_lot/car_park parking_meter/parking_meter
+railroad/railway realize/realise realized/realised recognize/recognise recognized/recognised rumor/rumour
+sidewalk/pavement soccer/football subway/underground sweater/jumper the_store/the_shop theater/theatre
+to_the_movies/to_the_cinema trash/rubbish traveled/travelled traveler/traveller traveling/travelling truck/lorry
+trucks/lorries vacation/holiday
 """)
-"""American words and spellings and the British ones, which are rare in the corpora."""
+"""American words and spellings and the British ones, which are rare in the corpora. Words that stay as they are keep a
+part of them from being replaced."""
 AMERICAN = re.compile(rf"(?<![\w-])(an? )?({_alternatives(BRITISH)})(s?)(?![\w-])", re.IGNORECASE)
 CLOCK_TIME = re.compile(r"o'clock|quarter|half|[ap]\.?m\b|Uhr|Viertel|\b(?:at|by|until|before|after) [a-z]+[.!?]")
 """Where a number may be an hour, which cannot be fifty."""
@@ -192,7 +194,7 @@ def to_british(english: str) -> str:
 
 
 def write_carelessly(sentence: str, random: Random) -> str:
-    """Write a sentence as people type: often in lower case, and without a question mark or apostrophes."""
+    """Write a sentence as people type in a hurry: often in lower case, without its end mark, or without apostrophes."""
     letters = random.random()
     if letters < 0.6:
         sentence = sentence.lower()

@@ -108,7 +108,7 @@ class CleaningReport:
         return asdict(self)
 
     def table(self, width: int = 60) -> str:
-        """Format the report as a table, with an example for each filter whose sides are cut to ``width / 2``."""
+        """Format the report as a table, with an example pair for each filter, each side cut to ``width / 2``."""
         counts = {**self.dropped, "total": self.seen - self.kept}
         rows = [
             [_row_name(name, self.settings.get(name)), count, _percentage(count, self.seen), self._example(name, width)]
@@ -168,7 +168,7 @@ class Cleaner:
         self._hashes: set[int] = set()
 
     def clean(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
-        """Yield the pairs that pass all filters, in their order."""
+        """Yield the pairs that pass all filters, in the original order."""
         report = self.report
         for source, target in pairs:
             report.seen += 1

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import platformdirs
 
+from transformer.data.manifest import DIGEST, FILE_NAME
 from transformer.errors import UserError, quote
 from transformer.progress import progress_bar
 
@@ -31,7 +32,7 @@ SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
-"""The wait before the first retry is about this many seconds, and each further one is longer."""
+"""Wait about this many seconds before a retry, and longer before each further one; urllib3 makes its first at once."""
 MIN_FREE_BYTES = 100_000_000
 """Free disk space that must remain after a download."""
 
@@ -50,11 +51,11 @@ class RemoteFile:
     """Size in bytes, if known."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"\w[\w+-]*(\.[\w+-]+)*", self.name):
+        if not re.fullmatch(FILE_NAME, self.name):
             raise UserError(
                 f"a file name may consist of letters, digits, '_', '+', '-' and single dots; got {quote(self.name)}"
             )
-        if not re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.digest):
+        if not re.fullmatch(DIGEST, self.digest):
             raise UserError(f"the digest of {self.name} must be a complete sha256:… or md5:…; got {quote(self.digest)}")
 
 

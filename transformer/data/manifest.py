@@ -19,6 +19,7 @@ from typing import Any
 
 from transformer.errors import UserError, quote, shorten
 
+DIGEST = "sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}"
 LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
 FILE_NAME = r"\w[\w+-]*(\.[\w+-]+)*"
 TEXT = r"[^\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]*"
@@ -131,7 +132,7 @@ def _split(value: Any, path: str, languages: tuple[str, str]) -> list[dict[str, 
 
 def _file(value: Any, path: str) -> ManifestFile:
     members = _object(value, path, ("digest",), ("path", "size"))
-    digest = _string(members["digest"], f"{path}.digest", "sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}")
+    digest = _string(members["digest"], f"{path}.digest", DIGEST)
     size = members.get("size")
     if "size" in members and not (type(size) is int and 0 <= size <= MAX_SIZE):
         raise _FieldError(f"{path}.size", f"expected a number of bytes; got {quote(size)}")

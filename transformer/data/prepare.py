@@ -41,7 +41,7 @@ CHUNK = 10_000
 
 @dataclass(frozen=True)
 class DataConfig:
-    """The training data and how it is tokenised."""
+    """The corpus and how it is prepared."""
 
     corpus: str = "pocket"
     """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook (a part of everyday),
@@ -62,8 +62,8 @@ class DataConfig:
     segmentations: int = 1
     """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
     augmentation: float = 0.0
-    """Probability of each random change of an English-German training pair: other names, dates, numbers and spelling.
-
+    """Probability of each random change of an English-German training pair: other names, dates and numbers, British
+    words, and careless typing.
     See `transformer.data.augmentation`.
     """
     cleaning: CleaningConfig = NO_CLEANING
@@ -244,8 +244,7 @@ def _fill(
     if sum(1 for _ in write_sentences("valid")) == 0:
         raise UserError(
             f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, unless a "
-            "manifest sets hold_out_every, so a small corpus needs more pairs, or a MANIFEST.json with a valid of its "
-            "own"
+            "manifest sets hold_out_every. Add pairs, or describe the corpus by a MANIFEST.json with a split `valid`"
         )
     if tokenizer is None:
         tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)

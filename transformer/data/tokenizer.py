@@ -30,9 +30,10 @@ def sample_lines(
 ) -> list[str]:
     """Draw a random sample of lines to train a tokenizer on, from a stream of any length.
 
-    The sample is a prefix of a random permutation of the lines: its first ``count`` lines, or fewer if they would have
-    more than ``characters`` characters in total. So every line is equally likely to be drawn, and the same lines and
-    seed give the same sample. Only the sample itself is kept in memory.
+    The sample is a prefix of a random permutation of the lines: its first ``count`` lines, or fewer if they would
+    have more than ``characters`` characters in total. So every line is equally likely to be drawn, unless the
+    characters limit the sample: then long lines are slightly less likely. The same lines and seed give the same
+    sample. Only the sample itself is kept in memory.
 
     Returns:
         The sample, in the original order of the lines. Lines are cut to ``MAX_LINE_LENGTH`` characters.

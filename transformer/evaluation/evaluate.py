@@ -16,6 +16,7 @@ from transformer.checkpoint import read_settings
 from transformer.data.corpora import find_corpus, own_corpus_sha256, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair, TextFile, read_pairs
+from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
@@ -119,6 +120,7 @@ def evaluate_runs(
         UserError: before any file is written, if a run, a setting or the test set cannot be used, or if the runs
             cannot be evaluated on the same test set; and if a file cannot be written.
     """
+    check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
     if not runs:
         raise UserError("give at least one model: a run folder, or the name of a pretrained model")
     translators = [Translator.load(run, device) for run in runs]
@@ -148,7 +150,7 @@ def evaluate_runs(
     for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
     if files is None:
-        yield from _changes_of_the_text(names, recipes)
+        yield from _notes_on_changed_corpora(names, recipes)
     count = f"{len(sources):,} sentence{'' if len(sources) == 1 else 's'}"
     at_most = "" if max_new_tokens is None else f"at most {max_new_tokens} tokens, "
     yield (
@@ -204,7 +206,7 @@ def evaluate_runs(
         yield f"\nsaved in {folder}: {name}.hypotheses.txt, {name}.references.txt, {name}.scores.json"
 
 
-def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _notes_on_changed_corpora(names: Sequence[str], recipes: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each run whose own corpus has changed since it was trained."""
     for name, recipe in zip(names, recipes, strict=True):
         trained_on, corpus = recipe.get("text_sha256"), recipe["data"]["corpus"]
@@ -226,12 +228,12 @@ def read_scores(path: Path) -> dict[str, Any]:
         InvalidFileError, UserError: as `read_json`.
     """
 
-    def with_present_keys(value: Any) -> Any:
+    def with_current_keys(value: Any) -> Any:
         if isinstance(value, dict):
-            return {OLD_KEYS.get(key, key): with_present_keys(entry) for key, entry in value.items()}
-        return [with_present_keys(entry) for entry in value] if isinstance(value, list) else value
+            return {OLD_KEYS.get(key, key): with_current_keys(entry) for key, entry in value.items()}
+        return [with_current_keys(entry) for entry in value] if isinstance(value, list) else value
 
-    scores: dict[str, Any] = with_present_keys(read_json(path))
+    scores: dict[str, Any] = with_current_keys(read_json(path))
     return scores
 
 

@@ -171,7 +171,7 @@ def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequenc
     )
     score = metric.corpus_score(hypothesis_lines, [reference_lines])
     signature = str(metric.get_signature()).replace("tok:none", f"tok:{_tokenizer_name(language)}-paper")
-    explanation = "BLEU as in the paper: split at hyphens, quotation marks made equal"
+    explanation = "probably as in the paper: split at hyphens, quotation marks made equal"
     return Score("BLEU paper", score.score, signature, explanation)
 
 

@@ -55,6 +55,6 @@ def load_model(name: str | Path, device: DeviceName = "auto", precision: Inferen
             AVX512-VNNI instructions.
 
     Raises:
-        UserError: if there is no such model, or its files are damaged.
+        UserError: if there is no such model, its files are damaged, or there is no such device or precision.
     """
     return Translator.load(find_model(name), choose_device(device, precision))

@@ -71,7 +71,7 @@ def export(
     texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
     folder = folder.absolute()  # "." has no name
     if (folder / CARD).exists():
-        yield f"replaces the earlier export in {folder}"
+        yield f"replacing the earlier export in {folder}"
     work = folder / UNFINISHED  # on the same disk, wherever the folder may be
     try:
         shutil.rmtree(work, ignore_errors=True)

@@ -119,12 +119,14 @@ def test_hours_stay_hours_and_become_half_hours() -> None:
 def test_british_words_take_the_right_article_and_plural() -> None:
     assert to_british("An apartment near a subway.") == "A flat near an underground."
     assert to_british("Neighbors like movies, the movies and the movie theater.") == (
-        "Neighbours like films, the cinema and the cinema."
+        "Neighbours like films, the films and the cinema."
     )
     assert to_british("Our maths teacher fed the parking meter at the department store.") == (
         "Our maths teacher fed the parking meter at the department store."
     )
     assert to_british("We store food from the store.") == "We store food from the shop."
+    assert to_british("We saw the movies at the movies.") == "We saw the films at the cinema."
+    assert to_british("Two trucks need flashlights.") == "Two lorries need torches."
     assert to_british("An honor, a color") == "An honour, a colour"
     assert to_british("Colorful e-mail from Grayson") == "Colorful e-mail from Grayson"
     assert not {american for american in BRITISH if american != american.lower()}

@@ -44,7 +44,7 @@ class Noun(NamedTuple):
 
     english: str
     english_plural: str
-    gender: str  # "der", "die" or "das"
+    gender: str  # by its article: "der", "die" or "das"
     german: str
     german_oblique: str  # the singular outside the nominative: differs for weak nouns (der Junge, den Jungen)
     german_plural: str
@@ -98,7 +98,7 @@ class Invariable(NamedTuple):
 
 
 class Pronoun(NamedTuple):
-    """A pronoun by case: I, me; ich, mich, mir. Persons: 0 = I, 1 = he, she, it, 2 = we, they."""
+    """A pronoun by case: I, me; ich, mich, mir. ``person`` is the form of the verb: 0: I, 1: he, she, it, 2: plural."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]
@@ -304,7 +304,7 @@ class NounPhrase:
 
     @property
     def person(self) -> int:
-        """The person of its verb."""
+        """The form of its verb, as in `Pronoun`."""
         return 2 if self.plural else 1
 
 
@@ -317,7 +317,7 @@ class RelativeGap:
 
     @property
     def person(self) -> int:
-        """The person of its verb."""
+        """The form of its verb, as in `Pronoun`."""
         return 2 if self.plural else 1
 
 
