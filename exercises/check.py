@@ -16,6 +16,7 @@ its results are. And an answer that trains a model is called only once: see `Tri
 
 import contextlib
 import inspect
+import itertools
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -320,8 +321,10 @@ class Exercise:
         """Return what the wrong results have to do with the right ones."""
         if any(a.error or b.error or len(a.results) != len(b.results) for _, a, b in wrong):
             return None
-        if len(self.results) > 1 and all(all(map(equal, a.results, b.results[::-1])) for _, a, b in wrong):
-            return Finding("the results are in the wrong order", f"They should be: {', '.join(self.results)}.")
+        _, *orders = itertools.permutations(range(len(self.results)))  # the first is the right one
+        for order in orders:
+            if all(all(equal(a.results[i], b.results[j]) for i, j in enumerate(order)) for _, a, b in wrong):
+                return Finding("the results are in the wrong order", f"They should be: {', '.join(self.results)}.")
         pairs = [list(zip(a.results, b.results, strict=True)) for _, a, b in wrong]
         places = [i for i in range(len(self.results)) if not all(equal(*row[i]) for row in pairs)]
         for i in places:

@@ -237,9 +237,11 @@ def _find_tendency(wrong: Sequence[Wrong]) -> Finding | None:
     rows = _pairs(wrong)
     if rows is None or len(rows) < 3 or max(map(len, rows)) > 1:
         return None
-    for much, question in (("large", "Is a part counted too often?"), ("small", "Is a part missing?")):
+    for much in ("large", "small"):
         if all((a > b) == (much == "large") and a != b for ((a, b),) in rows):
-            return Finding(f"too {much} wherever it is wrong", question)
+            return Finding(
+                f"too {much} wherever it is wrong", "Compare your formula with that of the text, term by term."
+            )
     return None
 
 

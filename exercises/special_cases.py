@@ -55,6 +55,8 @@ def _features(inputs: Inputs) -> Iterator[str]:
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             yield f"{a} and {b} are equal" if lengths[a] == lengths[b] else f"{a} and {b} differ"
+            if lengths[a] != lengths[b]:
+                yield f"{a} is {'smaller' if lengths[a] < lengths[b] else 'larger'} than {b}"
 
 
 def _is_number(value: Any) -> bool:

@@ -31,11 +31,14 @@ def _real(*lengths: int) -> Tensor:
 
 @topic.exercise(
     {
-        "weights": torch.tensor([[[[0.5, 0.3, 0.2], [0.6, 0.2, 0.2], [0.1, 0.7, 0.2]]]]),
+        "weights": torch.tensor(
+            [[[[0.5, 0.3, 0.2], [0.6, 0.2, 0.2], [0.1, 0.7, 0.2]], [[0.2, 0.2, 0.6], [0.3, 0.4, 0.3], [0.4, 0.1, 0.5]]]]
+        ),
         "real": torch.tensor([[True, True, True]]),
     },
     {"weights": _weights(2, 3, 4, 4, lengths=[2, 4]), "real": _real(2, 4)},
     {"weights": _weights(4, 2, 6, 6, lengths=[6, 3, 2, 5], seed=1), "real": _real(6, 3, 2, 5)},
+    {"weights": _weights(2, 1, 3, 3, lengths=[3, 2], seed=2), "real": _real(3, 2)},
     keep=("weights",),
     differentiable=False,
 )
@@ -497,6 +500,11 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
         "sure": [[(0, 0), (2, 1)], [(0, 0), (1, 1)], [(0, 0), (3, 2)]],
         "possible": [[(1, 1), (2, 2)], [], [(2, 1), (2, 2), (1, 2)]],
     },
+    {
+        "found": [[(0, 0), (1, 1)], [(0, 1), (1, 0), (2, 2)]],
+        "sure": [[(0, 0)], [(0, 1), (2, 2)]],
+        "possible": [[(1, 0)], [(1, 1)]],
+    },
 )
 def alignment_error_rate(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     """Och and Ney's, over a test set."""
@@ -549,6 +557,15 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     _, a_p, a, _, p = _counts(found, sure, possible)
     return _aer(a_p, a_p, a, p, p)
+
+
+@alignment_error_rate.mistake(
+    "only the last sentence counted",
+    "Your result is that of the last sentence: its numbers overwrite those of the others. Add them up over all "
+    "sentences.",
+)
+def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
+    return alignment_error_rate.reference(found[-1:], sure[-1:], possible[-1:])
 
 
 @alignment_error_rate.mistake(

@@ -235,6 +235,7 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     {"c": 9, "r": 9},
     {"c": 12, "r": 9},
     {"c": 9, "r": 10},
+    {"c": 4, "r": 6},
     {"c": 0, "r": 7},
 )
 def brevity_penalty(c: int, r: int) -> float:
@@ -326,6 +327,22 @@ def _(c: int, r: int) -> float:
 )
 def _(c: int, r: int) -> float:
     return 1.0 if c > r else math.exp(1 - r / c)
+
+
+@brevity_penalty.mistake(
+    "1 divided by the length, too",
+    "You divide 1 - r by c. Only r is divided by c: mind the brackets.",
+)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: 1.0 if c >= r else math.exp((1 - r) / c))
+
+
+@brevity_penalty.mistake(
+    "only 1 in the exponent",
+    "`e ** 1 - r / c` is (e ** 1) - r / c. The whole of 1 - r/c is the exponent: it needs brackets.",
+)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: 1.0 if c >= r else math.e - r / c)
 
 
 @brevity_penalty.mistake("base 10", "You use base 10. The base of the exponential is e.")

@@ -259,6 +259,7 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
     {"n_in": 512, "n_out": 2048},
     {"n_in": 100, "n_out": 100},
     {"n_in": 3, "n_out": 4},
+    {"n_in": 9, "n_out": 5},
 )
 def xavier_deviation(n_in: int, n_out: int) -> float:
     """Glorot and Bengio's."""
@@ -346,8 +347,8 @@ def _(n_in: int, n_out: int) -> float:
 
 @topic.exercise(
     {"d": 4, "f": 8, "n": 1, "v": 10},
-    {"d": 4, "f": 12, "n": 3, "v": 0},
-    {"d": 4, "f": 8, "n": 2, "v": 10},
+    {"d": 6, "f": 12, "n": 3, "v": 0},
+    {"d": 8, "f": 20, "n": 2, "v": 10},
     {"d": 512, "f": 2048, "n": 6, "v": 37_000},
 )
 def count_parameters(d: int, f: int, n: int, v: int) -> int:

@@ -544,7 +544,7 @@ def _(heads: Tensor, w_output: Tensor) -> Tensor:
 
 @topic.exercise(
     {"n_query": 2, "n_key": 3, "d_model": 4, "n_heads": 2},
-    {"n_query": 2, "n_key": 3, "d_model": 4, "n_heads": 1},
+    {"n_query": 2, "n_key": 5, "d_model": 4, "n_heads": 1},
     {"n_query": 25, "n_key": 30, "d_model": 512, "n_heads": 8},
     results=("parameters", "multiplications", "exponentials"),
 )
@@ -633,6 +633,15 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, from_x=0, from_memory=0)
+
+
+@layer_cost.mistake(
+    "the products of the output projection left out",
+    "The parameters are right. In the multiplications, the output projection is missing: it is applied to the n_query "
+    "outputs.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    return _cost(n_query, n_key, d_model, n_heads, from_x=1)
 
 
 @layer_cost.mistake(

@@ -120,8 +120,7 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
 
 @learning_rate.mistake(
     "one step behind",
-    "You subtract 1 from the step, and at the first step you divide by 0. Steps are counted from 1 here: use `step` as "
-    "it is.",
+    "You compute the learning rate of the step before. Steps are counted from 1 here: use `step` as it is.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min((step - 1) ** -0.5, (step - 1) * warmup_steps**-1.5))
@@ -287,6 +286,23 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return batch_loss.reference(logits[:, :-1], expected[:, 1:], pad_id)
+
+
+@batch_loss.mistake(
+    "only the padding included",
+    "You take the mean over the padding, the positions that should be left out.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return _surprise(logits, expected)[expected == pad_id].mean()
+
+
+@batch_loss.mistake(
+    "(batch, length, 1) times (batch, length)",
+    "`gather` has kept an axis of length one, so that the product with a mask is broadcast to three axes. Remove it.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    real = expected != pad_id
+    return (_surprise(logits, expected)[..., None] * real).sum() / real.sum()
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -595,6 +611,15 @@ def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return _clipped(gradients, max_norm, lambda gradients: max(float(g.abs().max()) for g in gradients))
 
 
+@clip_by_norm.mistake(
+    "short gradients scaled, long ones left",
+    "You scale the gradient if it is short, and leave it if it is long. It should be the other way round.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    length = _norm(gradients)
+    return [g * (max_norm / length) if 0 < length < max_norm else g for g in gradients]
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 _BETAS, _EPS = (0.9, 0.98), 1e-9
@@ -757,7 +782,8 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 @adam_step.mistake(
     "epsilon left out",
-    "You leave epsilon out. It matters for tiny gradients, and if a gradient has always been 0, you divide 0 by 0.",
+    "You leave epsilon out, or add it after the division, where it does nothing: mind the brackets. It matters for "
+    "tiny gradients, and if a gradient has always been 0, you divide 0 by 0.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, divisor=torch.sqrt)

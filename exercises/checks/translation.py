@@ -615,6 +615,15 @@ def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_
 
 
 @continue_prefix.mistake(
+    "the largest probability itself",
+    "You turn the largest probability into a whole number, which is 0, and take that for the token. The token is its "
+    "index.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    return _continued(next_token_probabilities, prefix, eos, max_new_tokens, choose=lambda p: int(p.max()))
+
+
+@continue_prefix.mistake(
     "without the prefix", "You return the new tokens only. The result begins with the prefix, bos included."
 )
 def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
@@ -801,6 +810,24 @@ def _(distance: int, k: int) -> tuple[int, int, int]:
 )
 def _(distance: int, k: int) -> tuple[int, int, int]:
     return distance, math.ceil(distance / (k - 1)), 1
+
+
+@path_lengths.mistake(
+    "half a word on either side",
+    "You divide by k/2, which is 1.5 for k = 3. But a layer of width 3 sees exactly one word on either side, and one "
+    "of width 5 two.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, math.ceil(distance / (k / 2)), 1
+
+
+@path_lengths.mistake(
+    "the logarithm",
+    "The logarithm is for convolutions with gaps between their inputs, which the paper mentions too. Here, each layer "
+    "adds the same number of words.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, math.ceil(math.log(distance, k)), 1
 
 
 @path_lengths.mistake(
