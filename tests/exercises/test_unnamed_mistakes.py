@@ -129,6 +129,8 @@ def test_lists_texts_and_dicts(yours: Any, expected: Any, found: str) -> None:
 
 
 def test_what_is_special_about_the_inputs() -> None:
+    short, long = [{"c": 4, "r": 6}, {"c": 8, "r": 16}], [{"c": 9, "r": 9}, {"c": 12, "r": 9}]
+    assert what_is_special(short, long, is_telling=False) == ["`c` is smaller than `r`"]
     right: list[dict[str, Any]] = [{"x": [1, 2], "n": 3}, {"x": [4], "n": 2}]
     assert what_is_special([{"x": [], "n": 3}], right, is_telling=True) == ["`x` is empty"]
     assert what_is_special([{"x": [5, 7], "n": -3}], right, is_telling=True) == ["`n` is negative"]
@@ -330,6 +332,10 @@ def exercise_of_swapped_results() -> Exercise:
 def test_several_results() -> None:
     both = exercise_of_swapped_results()
     assert str(both.judge(lambda x: (x / 2, 2 * x))).splitlines()[0] == "the results are in the wrong order"
+    rotated = judge(
+        "adam_step", lambda *inputs: (*reference("adam_step")(*inputs)[1:], reference("adam_step")(*inputs)[0])
+    )
+    assert rotated[:2] == ["the results are in the wrong order", "They should be: weight, m, v."]
     said = str(both.judge(lambda x: (2 * x, -x / 2))).splitlines()
     assert said[0] == "the wrong sign" and said[1].startswith("Only `half` is wrong. ")
 
