@@ -436,7 +436,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 #
 # At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient shows how every parameter of the model,
 # from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
-# numbers (see [Training](11_training.ipynb) shows how).
+# numbers ([Training](11_training.ipynb) shows how).
 #
 # If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
 
