@@ -218,7 +218,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
                 return convert(value, member, where)
     elif expected is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return value
     elif expected in (bool, int, str):
         if type(value) is expected:
             return value

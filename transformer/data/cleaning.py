@@ -35,8 +35,8 @@ class CleaningConfig:
     """Which pairs to drop. A word is any text between white space: there is no vocabulary yet.
 
     The defaults suit most text. For WMT14, common limits are 3 to 150 words and a ratio of 2:
-    ``CleaningConfig(min_words=3, max_words=150, max_ratio=2)``. To use only these three filters, start from
-    `NO_CLEANING`: ``dataclasses.replace(NO_CLEANING, min_words=3, max_words=150, max_ratio=2)``.
+    ``CleaningConfig(min_words=3, max_words=150, max_ratio=2.0)``. To use only these three filters, start from
+    `NO_CLEANING`: ``dataclasses.replace(NO_CLEANING, min_words=3, max_words=150, max_ratio=2.0)``.
     """
 
     drop_empty: bool = True
