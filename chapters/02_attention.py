@@ -413,7 +413,7 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
 # scaling. But it computes a hidden layer for every *pair* of a query and a key. With 64 hidden units and 512 tokens, that is $512 \cdot 512 \cdot 64$ = 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
 #
-# **Move the query, the keys and the values.** The output lies on the right, among the values; the thicker the line to a value, the more weight it has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
+# **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
 # the query to nothing. (At the centre of the dashed triangle.) Can the output ever leave the triangle? (No: an average with positive weights always lies inside.)
 #
 # <div class="widget" data-widget="attention">

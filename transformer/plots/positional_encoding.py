@@ -99,7 +99,7 @@ def clocks(d_model: int, length: int, description: str) -> Any:
         x, alt.Y("cosine:Q", **y)
     )
     waves = (sine + cosine + line + ends).properties(
-        width=WIDTH, height=80, title="The selected pair: sine (solid), cosine (dashed)"
+        width=WIDTH, height=80, title="Pair: sine (solid), cosine (dashed)"
     )
     reading = current.transform_calculate(
         first="'position ' + pos + ', pair ' + pair + "

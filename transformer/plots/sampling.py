@@ -91,7 +91,7 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
             " + ' (top: ' + format(datum.probability, '.0%') + ')'"
         )
         .mark_text(align="left", fontSize=13)
-        .encode(x=alt.value(0), y=alt.value(8), text="sentence:N")
+        .encode(x=alt.value(-label_width), y=alt.value(8), text="sentence:N")
         .properties(width=WIDTH, height=18)
     )
     chart = alt.vconcat(reading, panel, description=description)
