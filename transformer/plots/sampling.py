@@ -70,7 +70,12 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     )
     without_marker = "replace(datum.label, '▁', '')"  # of the start of a word; the tokens themselves must be different
     bars = distribution.encode(
-        alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
+        alt.X(
+            "probability:Q",
+            scale=alt.Scale(domain=[0, 1.2]),  # the number beside a long bar needs room, too
+            title="probability",
+            axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
+        ),
         alt.Y(
             "token:N",
             sort=alt.EncodingSortField("rank"),
