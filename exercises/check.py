@@ -487,10 +487,11 @@ class Topic:
         with mock.patch.dict(variables, {name: getattr(self.given, name) for name in called}):
             if not exercise.is_right(answer):
                 return None
-        parts = " and ".join(f"`{name}`" for name in called)
+        wrong = (name for name in called if not self.exercises[name].is_right(variables[name]))
+        name = next(wrong, called[0])
         return (
-            f"this blank is right, but what it calls isn't\nIt calls your own {parts}, where something is still wrong. "
-            f"Check that first, or call `given.{called[0]}` here, which is right."
+            f"this blank is right, but it calls one that isn't\nIt calls your own `{name}`, where something is still "
+            f"wrong. Check that first, or call `given.{name}` here, which is right."
         )
 
 

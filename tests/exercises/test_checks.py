@@ -1785,7 +1785,7 @@ def test_a_right_answer_that_calls_a_wrong_one_is_told_so() -> None:
         answers,
     )
     said = message("scaled_dot_product_attention", answers["scaled_dot_product_attention"])
-    assert "this blank is right, but what it calls isn't\nIt calls your own `softmax`" in said
+    assert "this blank is right, but it calls one that isn't\nIt calls your own `softmax`" in said
     assert answers["softmax"].__name__ == "softmax"  # the learner's own function is back in its place
     exec("def softmax(scores):\n    return (2 * scores).softmax(dim=-1)\n", answers)
     exec("def scaled_dot_product_attention(query, key, value):\n    return softmax(query @ key.mT) @ value\n", answers)
