@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both, drawn here in one square. ViT is another encoder. Its tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the keys whose cells are green. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both, drawn here in one square. ViT is another encoder. Its tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -165,7 +165,7 @@ Row(
 # |---|---|---|---|
 # | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | about 15% of the tokens, most of which are masked |
 # | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | **decoder-only**, without cross-attention | itself and earlier positions | the next token, at every position |
-# | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3 of *Attention Is All You Need*) | pieces that were cut out of the source |
+# | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | in the source: all positions; in the target: the whole source, itself and earlier positions | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
 # **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks: BERT's (everything is visible), GPT's (causal), and a **prefix mask**, with which every position sees the first two tokens, and the rest is causal.
@@ -197,11 +197,11 @@ assert torch.equal(square, prefix)
 #
 # <details><summary>T5's square: three attentions in one grid, and prefix language models</summary>
 #
-# T5's square in the figure looks like a prefix mask, but it shows three attentions: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three, so it wouldn't output the last row above. A single stack of layers with a prefix mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
+# T5's square in the figure looks like a prefix mask, but it shows three attentions: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three, so it wouldn't output the printed `prefix` row. A single stack of layers with a prefix mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are all stacks of encoder layers, with three changes from ours. The positions are learned. GPT-2 and ViT are pre-norm, with one more norm at the end. (BERT is post-norm, but we use pre-norm for all three.) And the feed-forward network has **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
+# BERT, GPT-2 and ViT are all stacks of encoder layers. Three things differ from ours. Their positions are learned. Their feed-forward networks have **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. And GPT-2 and ViT are pre-norm, with one more norm at the end. (BERT is post-norm, but we use pre-norm for all three, because it is easier to train.) GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
 
 # %%
@@ -291,7 +291,7 @@ assert_close(decoder_only(ids), model(only_padding, ids))
 #
 # <details><summary>Why is this model pre-norm?</summary>
 #
-# Only our check needs that: in a post-norm `Transformer`, the layer norm after the empty cross-attention would remain.
+# Only for our check. In a post-norm `Transformer`, cross-attention without a source would still leave its layer norm behind, and the logits would differ.
 #
 # </details>
 
@@ -390,11 +390,9 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 # %% [markdown]
 # The first token of every sentence, our `<bos>`, is called **`[CLS]`** in BERT, for *classification*; you'll see why in the next section.
 #
-# <details><summary>How BERT differs: [SEP], segments, next-sentence prediction and post-norm</summary>
+# <details><summary>How BERT differs: [SEP], segments and next-sentence prediction</summary>
 #
 # BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer (the *pooler*), BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
-#
-# BERT is post-norm; pre-norm is easier to train.
 #
 # </details>
 #
@@ -482,7 +480,7 @@ logits = bert(masked)[each, places]  # (articles, vocab_size)
 prediction = articles[logits[:, articles].argmax(-1)]
 
 # %% [markdown]
-# An accuracy means little without a **baseline**. A simple one is a lookup table of the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the table, the column *misleading* counts only the articles that the first lookup gets wrong.
+# An accuracy means little without a **baseline**. A simple one is a lookup table of the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the table, the column *misleading* counts only the articles that the lookup by the next word gets wrong.
 
 
 # %% tags=["hide-input"]
@@ -600,7 +598,8 @@ def fine_tune(encoder, n_labels, seed):
 
     def next_batch():
         rows = labelled[torch.randint(n_labels, (32,), generator=draw)]
-        return pool[rows], pool_labels[rows]
+        length = (pool[rows] != PAD).sum(1).max()
+        return pool[rows, :length], pool_labels[rows]
 
     def loss_of(model, batch):
         return F.cross_entropy(model(batch[0]), batch[1])
@@ -649,9 +648,9 @@ Picture(
     figure,
     alt=(
         "Accuracy after fine-tuning against the number of labelled sentences, 64, 256 "
-        "and 1,024. With 64, both are between guessing, 50 percent, and 70 percent. With "
-        "more labels, the line of the pre-trained model rises to more than 90 percent; that of the model with "
-        "random weights stays below 70 percent."
+        "and 1,024. With 64, both are between guessing, 50 per cent, and 70 per cent. With "
+        "more labels, the line of the pre-trained model rises to more than 90 per cent; that of the model with "
+        "random weights stays below 70 per cent."
     ),
     caption=(
         "Accuracy after fine-tuning, means (lines) and single runs (dots). With 256 "
@@ -672,7 +671,7 @@ assert min(on_labelled[:3]) > 0.95  # pre-trained, 64 labels
 #
 # <details><summary>Why are 64 labels not enough?</summary>
 #
-# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right. There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
+# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right: more than 95% with each choice of 64 sentences, if it was pre-trained. There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
 #
 # </details>
 
@@ -716,7 +715,7 @@ for text in ids.tolist():
 #
 # </details>
 #
-# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: all five words of BERT fit *Wein*, while GPT's mix genders and cases. (If the first word is hidden, GPT also expects a noun, because its word lists begin with one.)
+# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: all five of BERT's words fit *Wein*, while GPT's five have different genders and cases.
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -851,7 +850,7 @@ Picture(
         "Accuracy against the number of examples in the prompt, from 0 to 4, for three "
         "tasks: the plural, the article and the English word of a German noun. Without "
         "an example all three are low or middling; from one example on, all three are "
-        "near 100 percent."
+        "near 100 per cent."
     ),
     caption=(
         "A single example in the prompt is enough for the model to recognise which "
@@ -872,19 +871,9 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # **Scaling.** What makes this useful is size. The test loss falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal** (the *Chinchilla* rule; [Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
 #
-# <details><summary>How models grew from 2017 to 2024</summary>
+# <details><summary>How models grew from 2020 to 2024</summary>
 #
-# From GPT-3 on, large models have seen more and more tokens for each parameter: 1.7 in GPT-3, 29 in Llama 2 and 39 in Llama 3. Small models see many more: training a small model for longer makes it better, and it stays cheap to use. (The rows from 2017 to GPT-2 count sentence pairs, words and bytes, so they can't be compared with the others.)
-#
-# | model | year | parameters | training text |
-# |---|---|---|---|
-# | the paper's big model | 2017 | 0.2 billion | 36 million sentence pairs (English–French) |
-# | BERT large | 2018 | 0.3 billion | 3.3 billion words |
-# | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | 2019 | 1.5 billion | 40 GB |
-# | T5 | 2019 | 11 billion | about 1 trillion tokens |
-# | [GPT-3](https://arxiv.org/abs/2005.14165) | 2020 | 175 billion | 300 billion tokens |
-# | [Llama 2](https://arxiv.org/abs/2307.09288) | 2023 | 70 billion | 2 trillion tokens |
-# | [Llama 3](https://arxiv.org/abs/2407.21783) | 2024 | 405 billion | 15.6 trillion tokens |
+# [GPT-3](https://arxiv.org/abs/2005.14165) (2020) has 175 billion parameters and was trained on 1.7 tokens for each of them, the largest [Llama 2](https://arxiv.org/abs/2307.09288) (2023) 70 billion and 29 tokens, and the largest [Llama 3](https://arxiv.org/abs/2407.21783) (2024) 405 billion and 39 tokens. The paper's big model has 0.2 billion. Small models see many more tokens for each parameter: training a small model for longer makes it better, and it stays cheap to use.
 #
 # </details>
 #
@@ -892,7 +881,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # ## T5: every task is text to text
 #
-# T5 keeps the encoder and the decoder, and our `forward` needs no change. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
+# T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change; only attention does. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
 #
 # To pre-train on plain text, T5 uses **span corruption**. Spans of three tokens on average, 15% of the text in all, are cut out, and a numbered *sentinel* token (`<extra_id_0>` and so on in the released models, `<0>` here) is left in place of each. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
@@ -955,13 +944,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # Its last line checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. In the first plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
-#
-# <details><summary>How wide are the buckets, and what does the decoder do?</summary>
-#
-# On each side of the encoder, every distance below 8 has a bucket of its own. From there to 128, the buckets become wider and wider (logarithmically), and all distances from 91 on share the last one. The decoder never attends to keys on the right, so all its 32 buckets are for keys on the left.
-#
-# </details>
+# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own, then the buckets become wider and wider (logarithmically), and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
@@ -980,9 +963,8 @@ def bucket(distance, n_buckets=32, longest=128):
 positions = torch.arange(24)
 distance = positions[None, :] - positions[:, None]  # key minus query
 signed = bucket(distance) % 16 * distance.sign()
-reach = torch.arange(-150, 151)
 with style.in_style():
-    left, axes = style.new_figure(2.6, 2.6)
+    figure, axes = style.new_figure(2.6, 2.6)
     axes.pcolormesh(
         signed.numpy(), cmap="BrBG", vmin=-15, vmax=15, edgecolors="face"
     )
@@ -990,28 +972,12 @@ with style.in_style():
     axes.set_aspect("equal")
     axes.set_xlabel("position of the key")
     axes.set_ylabel("position of the query")
-    right, axes = style.new_figure(3.2, 2.4)
-    axes.step(reach, bucket(reach) % 16, color=style.KEY, where="mid")
-    axes.set_xticks([-128, -64, 0, 64, 128])
-    axes.grid(True)
-    axes.set_xlabel("distance from query to key")
-    axes.set_title("Number of the bucket", loc="left")
-Row(
-    Picture(
-        left,
-        alt=(
-            "A square of 24 by 24 cells coloured by bucket. White on the diagonal; "
-            "stripes along it, narrow near the diagonal and wider away from it, "
-            "brown below and green above."
-        ),
-    ),
-    Picture(
-        right,
-        alt=(
-            "Bucket against distance from −150 to 150: a symmetric valley of steps, "
-            "steep and fine up to a distance of eight, then longer and longer, and "
-            "level at 15 from about 90 on."
-        ),
+Picture(
+    figure,
+    alt=(
+        "A square of 24 by 24 cells coloured by bucket. White on the diagonal; "
+        "stripes along it, narrow near the diagonal and wider away from it, "
+        "brown below and green above."
     ),
     caption=(
         "T5's buckets of relative distance: near keys have a bucket each, while "
@@ -1156,7 +1122,7 @@ print(f"{vit_accuracy:.0%} of 400 new images correct; guessing: 25%")
 assert vit_accuracy > 0.75
 
 # %% [markdown]
-# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has no such **inductive bias**: it has to learn from the images which patches are neighbours. So, pre-trained on the 1.3 million images of ImageNet, it stayed behind convolutional networks, and overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
+# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has hardly any such **inductive bias**: outside a patch, it has to learn from the images which patches are neighbours. So, pre-trained on the 1.3 million images of ImageNet, it stayed behind convolutional networks, and overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
 #
 # <details><summary>Why does our ViT work without pre-training?</summary>
 #
@@ -1239,12 +1205,6 @@ assert totals == [109_482_240, 124_439_808, 86_567_656]
 # %% [markdown]
 # Two totals in the figure match the published 110 and 124 million. ViT's published 86 million leaves out the classifier.
 #
-# <details><summary>Other numbers that you may find</summary>
-#
-# The GPT-2 paper says 117 million; its authors corrected that later. ViT's classifier has less than a million parameters here.
-#
-# </details>
-#
 # ## What today's language models changed
 #
 # Most of today's language models are GPTs. The figure compares their layer with the layer of 2017.
@@ -1271,13 +1231,15 @@ Picture(
 # | part | in the paper | today | why |
 # |---|---|---|---|
 # | normalisation | layer norm | RMSNorm | less to compute |
-# | positions | added to the embeddings | queries and keys are rotated | relative distances ([Positional encoding](05_positional_encoding.ipynb)) |
+# | positions | added to the embeddings | queries and keys are rotated | scores depend on the distance ([Positional encoding](05_positional_encoding.ipynb)) |
 # | feed-forward | with ReLU | with SiLU and a gate | better at the same size |
 # | keys and values | one for each query head | one for several query heads | a smaller KV cache |
 # | biases | in the feed-forward network | mostly none | they hardly help |
-# | feed-forward, in some models | one for all tokens | **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)): a router picks one or a few of many for each token | more parameters for the same computation |
+# | feed-forward, in some models | one for all tokens | mixture of experts | more parameters for the same computation |
 #
-# **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square and multiplies each dimension by a learned factor; it has no bias. Layer norm also subtracts the mean. On vectors whose mean is already 0, the two give the same result, before any learned factor or bias is applied:
+# In a **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)), a router picks one or a few of many feed-forward networks for each token.
+#
+# **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square and multiplies each dimension by a learned factor; it has no bias. Layer norm also subtracts the mean. So the RMSNorm of a centred vector is the layer norm of the original, before any learned factor or bias is applied:
 
 # %%
 x = torch.randn(5, 32)
@@ -1301,7 +1263,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads (with `repeat_interleave`, so that query heads 0 and 1 of 4 use the first of 2). A single group is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads (`repeat_interleave` gives the first of two key heads to query heads 0 and 1 of four). A single group is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
 
 
 # %%
@@ -1425,7 +1387,7 @@ for n_groups in (64, 8, 1):
 # print(generate("The dog", max_new_tokens=20))
 # ```
 #
-# **Marian** is the architecture of the *opus-mt* models, each for a different pair or group of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
 # from pathlib import Path
@@ -1496,7 +1458,7 @@ else:
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **A loss that looks too good.** BERT's loss belongs to the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and most of these show the answer. Here is our BERT on the unseen sentences, both ways:
+# **A loss that looks too good.** BERT's loss is computed only at the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and most of these show the answer. Here is our BERT on the unseen sentences, both ways:
 
 # %% tags=["hide-input"]
 masked, chosen = mask_tokens(unseen)
@@ -1569,9 +1531,9 @@ assert change > 0.01
 # No. It is one in ten from the first step to the last.
 #
 # </details>
-# <details><summary>B. So that it also makes predictions for tokens that aren't masked</summary>
+# <details><summary>B. So that the vectors of tokens that aren't masked are trained, too</summary>
 #
-# **Right.** In the tasks that it is fine-tuned for, no token is masked. These tokens, and the random ones, make every position count.
+# **Right.** In the tasks that it is fine-tuned for, no token is masked. Because of these tokens and the random ones, the model can't tell which visible tokens it will be asked about, so it has to compute a good vector at every position.
 #
 # </details>
 # <details><summary>C. To save time, since they need no prediction</summary>
@@ -1615,21 +1577,6 @@ assert change > 0.01
 # GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. (If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins.) Scores are only a part of the computation; §3.2 of the T5 paper compares both kinds of model as a whole.
 #
 # </details>
-#
-# **5. T5 base has 12 + 12 layers with $d_\text{model} = 768$ and $d_\text{ff} = 3072$, 32,128 tokens in one tied matrix, no biases, RMSNorm with a factor only, a table of 32 buckets × 12 heads on each side, and one norm at the end of each side. How many parameters is that?**
-#
-# <details><summary>Answer</summary>
-#
-# Embeddings: $32128 \cdot 768 = 24{,}674{,}304$. An encoder layer has $4 d^2$ for attention, $2 d f$ for the feed-forward network and $2d$ for two norms: $7{,}079{,}424$. A decoder layer has $4 d^2 + d$ more: $9{,}439{,}488$. Add twelve of each, two tables of 384, and two last norms of 768: the sum is $222{,}903{,}552$. The paper says 220 million.
-#
-# </details>
-
-# %% tags=["remove-cell"]
-d, f = 768, 3072
-encoder_layer = 4 * d * d + 2 * d * f + 2 * d
-decoder_layer = encoder_layer + 4 * d * d + d
-rest = 32_128 * d + 2 * 32 * 12 + 2 * d
-assert 12 * (encoder_layer + decoder_layer) + rest == 222_903_552
 
 # %% [markdown]
 # ## Exercises
@@ -1646,19 +1593,6 @@ assert 12 * (encoder_layer + decoder_layer) + rest == 222_903_552
 # ```
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
-#
-# <details><summary>The capstone: a whole translator of your own parts, in eight blanks</summary>
-#
-# - In Colab:
-#   [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
-#   On GitHub: [18_capstone.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
-# - On your machine, open `exercises/18_capstone.ipynb`, fill in the blanks, then:
-#
-# ```bash
-# python -m exercises grade capstone
-# ```
-#
-# </details>
 #
 # <details><summary>Six experiments with the models of this chapter</summary>
 #

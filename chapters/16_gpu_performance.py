@@ -491,7 +491,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 # %% [markdown]
 # No real run gets near these times. The share of the peak that a run reaches is its **MFU**, model FLOPs utilisation. On A100s, Megatron-LM reached 39% ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)).
 #
-# <details><summary>Why its authors report 52%, and how fast the paper's GPUs were</summary>
+# <details><summary>Why Megatron-LM's authors report 52%, and how fast the Transformer paper's GPUs were</summary>
 #
 # A quarter of the 52% was a second forward pass that saves memory (*activation checkpointing*, below). If such recomputation is counted, the share is called **HFU**, hardware FLOPs utilisation.
 #
@@ -557,7 +557,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     name = str(dtype).removeprefix("torch.")
     largest = f"{info.max:.2g}" if info.max > 1e6 else f"{info.max:,.0f}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest", "next after 1"]
+headers = ["", "largest", "smallest normal", "next after 1"]
 print(tabulate(rows, headers=headers, disable_numparse=True))
 
 # %% tags=["remove-cell"]
@@ -597,13 +597,13 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short training runs of small models on a CPU, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). With the paper's base model, they were close for the 550 steps that we could run on a GPU, at a low learning rate ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). At nearly twice that rate, neither version learned. The one in 16 bits ended worse, but one run of each can't tell why. We haven't tried long training runs yet.
+# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short training runs, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). We haven't tried long ones yet.
 #
 # </details>
 #
 # ### Loss scaling
 #
-# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. (Below the *smallest* number in the table, it still has **subnormal** numbers with fewer digits, but these end at $6 \cdot 10^{-8}$.) **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. (Below the *smallest normal* number in the table, it still has **subnormal** numbers with fewer digits, but these end at $6 \cdot 10^{-8}$.) **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
@@ -667,9 +667,9 @@ assert 7 < errors[1] / errors[0] < 9, errors
 #
 # </details>
 #
-# Fusion also saves launches. It doesn't reach everything: in the compiled step that we measured (see *All together*), ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention (below).
+# Fusion also saves launches. `torch.compile` doesn't fuse everything: in the step that we measured (see *All together*), ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention (below).
 #
-# **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then choose 64 tokens.
+# **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak above the bars. Then choose 64 tokens.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -811,7 +811,7 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`; `addmm` and `addmm_` also add a bias or another matrix) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
@@ -835,7 +835,7 @@ for block in (slice(0, 2), slice(2, 4)):
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# (Subtracting the maximum avoids [overflow](02_attention.ipynb).) In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
+# (Subtracting the maximum avoids [overflow](02_attention.ipynb).) In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
 # **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM (**tiling**), so the scores never leave the chip. This function shows the steps, not the speed, because each PyTorch operation is a kernel of its own:
 
@@ -866,7 +866,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. PyTorch has several fused kernels. For both passes over 25,600 tokens without a mask, an H100 needed this many milliseconds ([all measurements](../book/results.md), section *On a GPU*):
+# Is it faster? That depends on the length. PyTorch has several fused kernels. For a forward and a backward pass of attention alone, over 25,600 tokens without a mask, an H100 needed this many milliseconds ([all measurements](../book/results.md), section *On a GPU*):
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -922,7 +922,7 @@ with style.in_style():
         )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xticks(lengths, lengths)
+    axes.set_xticks(lengths, [f"{n:,}" for n in lengths])
     axes.set_yticks([1, 4, 16, 64, 256], [1, 4, 16, 64, 256])
     axes.grid(True)
     axes.set_xlabel("tokens")
@@ -937,8 +937,8 @@ Picture(
         "last doubling, the memory grows by a factor of 3.7."
     ),
     caption=(
-        "Memory for the backward pass. When the length doubles, it doubles with fused "
-        "attention; with the explicit form, it comes closer and closer to quadrupling."
+        "Memory for the backward pass. When the length doubles, fused attention keeps "
+        "twice as much; the explicit form comes closer and closer to four times as much."
     ),
 )
 
@@ -974,7 +974,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package estimates the peak, the most memory that a step needs at any moment. For the base model and the paper's batch size, without and with two ways to save memory:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package estimates the peak, the most memory that a step needs at any moment. Here it is for the base model and the paper's batch size: in float32, in bfloat16, and in bfloat16 with one of two ways to save memory:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1040,13 +1040,12 @@ assert 0.95e9 < b[3].weights + b[3].gradients + b[3].optimizer < 1.05e9
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# <details><summary>When the peak comes, why three bars have no gradients, why bfloat16 saves less than half, and how good the estimate is</summary>
+# <details><summary>When the peak comes, and why bfloat16 saves less than half</summary>
 #
 # - **The peak** comes between the forward and the backward pass, when all activations are in memory and the loss is computed.
 # - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. (In the last bar, those of the earlier batches do.)
 # - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep their input in float32.
-# - **The loss** (grey) is computed in eight chunks (see below), so it needs memory for only an eighth of the logits. In bfloat16 it is larger, because the softmax needs additional copies in float32.
-# - **The estimate** is for the worst case: a batch with 1.5 times as many positions as target tokens, because of padding and longer sources. On an H200, the second bar's training, compiled, needed up to 11.0 GB in 460 steps.
+# - **The loss** (grey) is computed in chunks (see below). In bfloat16 it is larger, because the softmax needs additional copies in float32.
 #
 # </details>
 #
@@ -1135,7 +1134,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # %% [markdown]
 # ## All together
 #
-# How much does it all bring? We have two answers: measurements of complete training steps on an H200, and a ladder of changes for your machine.
+# How much faster does all this make training? We have two answers: measurements of complete training steps on an H200, and a ladder of changes for your machine.
 #
 # ### On an H200
 #
@@ -1162,11 +1161,11 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | ReLU | 1.8 |
 # | Adam and clipping | 0.7 |
 # | all others | 3.7 |
-# | the rest of the 36.5 ms: gaps between kernels, or other batches | 2.0 |
+# | the rest of the 36.5 ms: gaps between kernels, or differences between the batches measured | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Everything else takes a larger share of the time than in our estimate for an H100, by which matrix products would take about half. But that was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. By our estimate for an H100, matrix products would take about half of the time; here they take 39%. But the estimate was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
 #
-# The profile also showed what to try next. The backward pass of the layer norms took 4.4 ms, although by our estimate the memory could move their numbers in less than a quarter of that time. Fusion isn't always a gain. The compiler had put two different sums into one kernel: one over the numbers of each position, the other over all positions (for the gradients of the layer norm's weight and bias). With an option that keeps them apart, the backward pass takes 1.9 ms, and all kernels together take 31.6 ms instead of 34.4 (the table, from another run, has 34.5). The package now sets this option. We haven't yet measured a whole step with it, alone on a GPU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
+# Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1234,14 +1233,13 @@ if log.exists():  # not in Colab
         assert '"NVIDIA H200 in bf16' in text and '"data": "random"' in text
         (bench[name],) = json.loads(text)["results"]["recipes"]
     speeds = {
-        name: [
-            statistics.median(i["speeds"]) for i in record["implementations"][:2]
-        ]
+        name: [i["speeds"] for i in record["implementations"][:2]]
         for name, record in bench.items()
     }
     base, big = bench["base-compiled"], bench["big-compiled"]
-    for name, ratio in (("base-compiled", 1.7), ("big-compiled", 2.1)):
-        assert round(speeds[name][0] / speeds[name][1], 1) == ratio, name
+    for name, ratio in (("base-compiled", 1.8), ("big-compiled", 2.1)):
+        ratios = [ours / theirs for ours, theirs in zip(*speeds[name], strict=True)]
+        assert round(statistics.median(ratios), 1) == ratio, name
     assert round(base["flops"] / 989e12 * 1e3, 1) == 10.0
     peak = (
         max(big["implementations"][2]["speeds"])
@@ -1257,27 +1255,9 @@ if log.exists():  # not in Colab
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# At the speed of the table's last row, the package reaches 35% of the *measured peak*, the speed of large matrix products alone. That is 26% of the data sheet's peak if padding doesn't count as work. **The big model reaches 56%** of the measured peak in `transformer bench`, where the base model reaches 26%. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
+# At the speed of the table's last row, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone. Compared with the data sheet's peak, and without padding, it is 26%. **The big model reaches 56%** of the measured peak, although it was measured with `transformer bench`, which waits for the GPU after each step. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
 #
-# <details><summary>The measurement of the big model, and others with <code>transformer bench</code></summary>
-#
-# ```bash
-# transformer bench wmt14-big --compile yes
-# ```
-#
-# `transformer bench` waited for the GPU after each compiled step, while our other programs on that machine were paused. Its steps of the base model are slower than those of the table above; the log says what we know about that. The last column is the share of the measured peak ([all results](../book/results.md)). The uncompiled steps were measured later, five at a time.
-#
-# | training | compiled | target tokens/s | share |
-# |---|---|---|---|
-# | `wmt14-big`, H200 in bfloat16 | yes | 324,000 | 56% |
-# | `wmt14-base`, H200 in bfloat16 | yes | 516,000 | 26% |
-# | `wmt14-base`, H200 in bfloat16 | no | 382,000 | 20% |
-# | `multi30k`, CPU in float32 | no | 6,740 | 49% |
-# | `multi30k`, CPU in float32 | yes | 5,250 | 39% |
-#
-# Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.7 times for the base model. On the CPU, compiling made the steps slower.
-#
-# </details>
+# Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) have all measurements, and the command to repeat them on your GPU.
 
 # %% tags=["remove-cell"]
 for file, speed, share in (
@@ -1416,12 +1396,12 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) On a GPU, the ladder has two more steps, mixed precision and `torch.compile`: run this chapter in Colab (*Runtime → Change runtime type*).
+# Batches by length save work on any machine, because there is less padding. What fused attention and the loss in chunks gain depends on the machine. (Where the dots of two rows overlap, don't trust the order of their medians.) On a GPU, the ladder has two more steps, mixed precision and `torch.compile`: run this chapter in Colab (*Runtime → Change runtime type*).
 
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum (**all-reduce**), and all take the same step. For the all-reduce, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. It then has two halves:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum (**all-reduce**), and all take the same step. For the all-reduce, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
 #
 # - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
@@ -1450,7 +1430,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its peak, as the H200 did?
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its data sheet's peak, as the H200 did?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1477,41 +1457,7 @@ assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 #
 # ### Divide by the tokens of all GPUs
 #
-# Two GPUs compute the same gradient of the mean loss as one only if they divide by the right number of tokens. We simulate both, each with one of the batches of 32 sentences from above:
-
-# %%
-model = models["fused"]
-parts = [collate(texts, texts, by_count[i]) for i in (0, 1)]
-n_tokens = [part.n_tokens for part in parts]
-
-
-def gradient(loss):
-    model.zero_grad()
-    loss.backward()
-    return torch.cat([p.grad.flatten() for p in model.parameters()])
-
-
-def summed_loss(part):
-    return loss_in_chunks(model, part.to(device.torch_device))
-
-
-# %%
-one_gpu = gradient(sum(map(summed_loss, parts)) / sum(n_tokens))
-first, second = (gradient(summed_loss(part)) for part in parts)
-right = (first + second) / sum(n_tokens)
-wrong = (first / n_tokens[0] + second / n_tokens[1]) / 2
-print("tokens:", n_tokens)
-for name, result in (("sum / all tokens", right), ("mean of means", wrong)):
-    error = (result - one_gpu).norm() / one_gpu.norm()
-    print(f"{name:16} off by {error:.1e}")
-assert_close(right, one_gpu, rtol=0, atol=1e-4 * one_gpu.abs().max().item())
-
-# %% tags=["remove-cell"]
-off = ((wrong - one_gpu).norm() / one_gpu.norm()).item()
-assert 0.002 < off < 0.3 and n_tokens[0] != n_tokens[1]
-
-# %% [markdown]
-# In the mean of the two GPUs' means, tokens of the smaller batch count more. No error message tells you. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
+# Several GPUs get the gradient that one GPU would get only if they divide by the right number of tokens. In the mean of the GPUs' means, tokens of smaller batches count more, and you get no error message; [Training](11_training.ipynb) showed the same trap with accumulated gradients. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1540,31 +1486,13 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why.
-#
-# </details>
-#
-# <details><summary>What slowed our own compiled steps down</summary>
-#
-# PyTorch assumes that lengths which are equal in the first batch, such as those of source and target, stay equal, and compiles again when they don't. The package turns this assumption off.
-#
-# The fused kernel of attention needs a mask whose rows begin at multiples of 8 elements. PyTorch has to copy any other mask. Compiled code handles either masks that are copied or masks that aren't, so a mask of the other kind triggers a recompilation. Rounding the lengths of batches up to multiples of 8 avoids that, but the model then computes more padding. Now `fused_attention` allocates the mask with a few more columns instead.
-#
-# It is tempting to compile a single layer and call it six times, because compiling a whole model takes a minute or more. But every call of compiled code takes some time on the CPU. On the H200, the kernels of such a step took 43 ms, and the step 55 ms (the median of single steps), because the CPU couldn't launch them fast enough.
-#
-# In three training runs on real text, one step took about 65 seconds. Its batch was what was left at the end of an epoch: only 15 sentence pairs. For large tensors, PyTorch combines two sums in the backward pass of a layer norm. All batches before had been large, so the compiled code presumably assumed large tensors, and PyTorch compiled the model again for this small batch. (We infer this from the source code and the time; `TORCH_LOGS=recompiles` would have told us.) With an option that makes the code independent of the size, a later training had no such pause. The package now doesn't combine the sums at all, because separate kernels were faster (see *All together*).
+# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why. Two causes that cost us time: the last batch of an epoch, which is smaller than all others, and masks whose rows don't begin at multiples of 8 elements.
 #
 # </details>
 #
 # **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero (with 2.13 it doesn't). So before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps.
 #
-# **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 sentences from above:
-
-# %%
-made = [collate(texts, texts, indices) for indices in by_count]
-positions = sum(batch.labels.numel() for batch in made)
-real = sum(batch.n_tokens for batch in made)
-print(f"counting padding, it looks {positions / real:.2f} times as fast")
+# **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. Count the tokens that aren't padding.
 
 # %% [markdown]
 # ## Questions
