@@ -140,7 +140,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
+# The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
 # This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do.
 #
@@ -194,7 +194,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# A source token and a target token together use every weight of the model once. (The embedding table is also the output layer's matrix.) So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
+# One source token and one target token together pass through every weight once. (The embedding table counts once, as the output layer's matrix.) So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
@@ -211,7 +211,7 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). So the GPUs reached about 29% of that speed.
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (Our model has 63 million parameters; the paper's Table 3 says 65.)
 #
 # The figure shows where the operations are spent. The shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
@@ -242,9 +242,9 @@ Picture(
     figure,
     alt=(
         "Bars of the share of operations by part. The output layer is the longest, 30 "
-        "percent; the feed-forward networks of encoder and decoder have 20 each; the "
+        "per cent; the feed-forward networks of encoder and decoder have 20 each; the "
         "weight matrices of each of the three kinds of attention have 10; the scores "
-        "and weighted sums of all attentions together have 1 percent."
+        "and weighted sums of all attentions together have 1 per cent."
     ),
     caption=(
         "Where the base model's operations go: the output layer and the feed-forward "
@@ -259,7 +259,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like these, so we can compute their utilisation. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
 
 # %%
 # model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
@@ -290,15 +290,13 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 # %% [markdown]
 # Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others. So the hours below are rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200 (below), much shorter.
 #
-# <details><summary>Why these utilisations are lower than those in chapter 16, and how long the big model's run took</summary>
+# <details><summary>Why these utilisations are lower than the shares in chapter 16</summary>
 #
-# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs.
-#
-# The second run was short: the paper trained the big model on almost six times as many tokens.
+# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs. It also counts padding as work, and compares some speeds with the *measured* peak, that of large matrix products alone (760 instead of 989 TFLOP/s on the H200). The second run was short: the paper trained the big model on almost six times as many tokens.
 #
 # </details>
 #
-# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). How long would all steps take at these speeds?
+# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). At the speeds that we measured, in target tokens per second, how long would the whole training take?
 
 # %% tags=["hide-input"]
 stored = Path("../book/results/gpu")
@@ -332,22 +330,16 @@ if stored.exists():  # not in Colab
         )  # the share without padding
         achieved = speed * flop_per_token[name]
         utilisation = achieved * real / data_sheet
-        shares = [f"{achieved / measured_peak:.0%}", f"{utilisation:.0%}"]
-        rows.append([name, f"{round(speed, -3):,.0f}", f"{hours:.1f}", *shares])
-    header = [
-        "model",
-        "target tokens/s",
-        "hours",
-        "of measured peak",
-        "utilisation",
-    ]
+        row = [f"{round(speed, -3):,.0f}", f"{hours:.1f}", f"{utilisation:.0%}"]
+        rows.append([name, *row])
+    header = ["model", "tokens/s", "hours", "utilisation"]
     print(tabulate(rows, header, disable_numparse=True))
 
 # %% tags=["remove-cell"]
 if stored.exists():
     assert rows == [
-        ["base", "684,000", "1.0", "35%", "26%"],
-        ["big", "324,000", "6.4", "56%", "42%"],
+        ["base", "684,000", "1.0", "26%"],
+        ["big", "324,000", "6.4", "42%"],
     ]
     assert round(measured_peak / 1e12, -1) == 760 and data_sheet == 989e12
     for record in bench.values():
@@ -374,23 +366,17 @@ if stored.exists():
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The base model's speed is the mean of 20 steps in a row. The big model's is from `transformer bench`, which waited for the GPU after each step; there, the base model reached only 516,000 tokens a second, which would be 1.3 hours.
-#
-# <details><summary>Why are there two shares?</summary>
-#
-# The first is of the *measured* peak, the 760 TFLOP/s that large matrix products alone reach, and it counts padding as work. The utilisation is the share of the data sheet's 989 TFLOP/s, without the 2 to 3% of padding.
-#
-# </details>
+# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The two speeds were measured differently: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# We had four minutes on that H200, shared by three training runs, and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model then learned little more than how frequent each token is. (We tried it twice. With residual connections in bfloat16 it ended worse, but single runs that both failed can't tell why.) [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) met the same problem with post-norm layers: with 500 warm-up steps and a highest learning rate of 0.001, close to ours, their model scored only 2.8 BLEU. With half that rate, it scored 31.2. With about half of our rate, our model did begin to learn with Adam, with residual connections in float32 as well as in bfloat16. But we had time for at most 600 steps, and its best score on captions was 2.7 BLEU ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With Muon, the optimiser from [Training](11_training.ipynb), it learned even at the higher rate, in bfloat16. After 1,004 steps, it scored 34.6 BLEU on the captions, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model learned little more than how frequent each token is; at about half of that learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
-# To get the utilisation of your own GPU, take *work per second* from `transformer bench`, multiply it by the share of tokens that isn't padding, and divide by the peak in the data sheet.
+# To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. This overhead, the price of electricity and the rent (`prices`, from the chart) are assumptions: replace them with your own. The FLOP come from the rule of thumb (`flop` in the code). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. (`prices` and `flop` come from the folded code of the first figure.) The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -407,8 +393,9 @@ for gpu, watts, gpus in machines:
     for name in ("base", "big"):
         row = costs(flop[name], gpu, watts, prices[gpu], gpus)
         rows.append([f"{name}, {gpus} {gpu}", *row])
-header = ["", "hours", "kWh", "rent (€)", "electricity (€)"]
-print(tabulate(rows, header, floatfmt=".0f"))
+print(f"{'':12}  hours  kWh  rent  electricity")
+for machine, hours, kwh, rent, electricity in rows:
+    print(f"{machine:12} {hours:6.0f} {kwh:4.0f} {rent:5.0f} {electricity:12.0f}")
 
 # %% [markdown]
 # ## Choose a recipe and a GPU
@@ -475,13 +462,7 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context.
-#
-# <details><summary>How good is this estimate?</summary>
-#
-# It includes padding. For a given batch, the budget is within 10% of the memory measured on a CPU. On an H200, the base model's training, compiled, took up to 11.0 GB in 460 steps.
-#
-# </details>
+# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context. (For a given batch, this estimate is within 10% of the memory that we measured on a CPU.)
 #
 # | you have | what to do |
 # |---|---|
@@ -494,14 +475,14 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 #
 # ## The commands
 #
-# The figure shows the main commands and, beside the arrows, what each leaves on disk for the next one. `translate` reads the averaged checkpoint, too.
+# The figure shows the main commands and, beside the arrows, what the next one reads from disk.
 
 # %% tags=["hide-input"]
 commands = [
     ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids"),
     ("train", "the model; resumes after\nan interruption", "checkpoints"),
     ("average", "the mean of the weights of\nthe last checkpoints", "averaged checkpoint"),
-    ("evaluate", "beam search on the test set; leaves\nscores with signatures", ""),
+    ("evaluate", "beam search on the test set; leaves\nscores with signatures", "averaged checkpoint"),
     ("translate", "your own sentences", ""),
 ]  # fmt: skip
 with style.in_style():
@@ -528,11 +509,11 @@ Picture(
     alt=(
         "Five boxes from top to bottom: prepare, train, average, evaluate, translate. "
         "Beside each is what it does. Arrows show what the next one uses: token ids, "
-        "checkpoints, the averaged checkpoint, which evaluate and translate both read."
+        "checkpoints, and for evaluate and translate the averaged checkpoint."
     ),
     caption=(
         "From corpus to translations: five commands in the order in which you run "
-        "them. In italics: what each leaves on disk for the next one."
+        "them. In italics: what the next one reads from disk."
     ),
 )
 
@@ -548,13 +529,13 @@ Picture(
 # transformer translate runs/wmt14-base "The old woman is not here."
 # ```
 #
-# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So the lines there name the small recipe, and some also have `$SMALL` and `$DEVICE`, which make it small and select the CPU.
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU.
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
 # If WMT14 has been downloaded (`transformer prepare wmt14-base` does it), the cells train the paper's base model, which takes hours. In the folded code, `RECIPE` is the recipe that they use, and `shell` runs a line as your terminal would.
 #
-# `$SMALL` holds the settings that make the model and its training smaller; at full size, it and `$DEVICE` are empty. With so few steps, the warm-up is short and the learning rate high: its peak is about 18 times the base model's. `$TINY` always holds the small settings, because some short runs use them at full size, too, and `$WORK` is a temporary folder. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
+# `$SMALL` and `$DEVICE` are then empty. `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is a temporary folder. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
 #
 # </details>
 
@@ -631,7 +612,7 @@ shell(f"transformer prepare {RECIPE} $SMALL")
 #
 # <details><summary>How we estimated this, and what the filters drop from real text</summary>
 #
-# We ran `prepare` on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of Common Crawl. They took 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 130 bytes of disk for each pair that was kept; WMT14 has 4.5 million pairs. The filters dropped 2.8%, most often because one side had more than twice as many words as the other (407 pairs) or because a side had fewer than three (227).
+# From 35,000 similar pairs, which took 22 seconds of CPU time on an AMD EPYC and 130 bytes of disk for each pair that was kept. WMT14 has 4.5 million. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
 #
 # </details>
 
@@ -651,9 +632,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 # %% [markdown]
 # The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
 #
-# The token ids are kept in a **token store**: one array for each language, with 2 bytes per token. The array is **memory-mapped**: the operating system loads only the parts that are used, and all processes on a machine share one copy.
-#
-# With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same shuffled list of all parts of an epoch, and with four ranks, each takes every fourth part. Together, they use every sentence pair exactly once per epoch.
+# With several GPUs there is one process for each, and its number is its **rank**. Each batch is divided into one part per rank. All ranks compute the same shuffled list of parts, and with four ranks each takes every fourth one. Together, they use every sentence pair exactly once per epoch.
 
 # %% tags=["remove-cell"]
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -676,7 +655,7 @@ shell(f"transformer bench {RECIPE}")
 #
 # `train` prints its progress, and saves checkpoints and the values of the training curves:
 
-# %%
+# %% tags=["wrap-output"]
 shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% [markdown]
@@ -733,7 +712,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # | 100,000 | loss 1.59 and BLEU 25.8 on newstest2013, the validation set | no | the paper (Table 3: perplexity 4.92, and $\ln 4.92 = 1.59$) |
 # | 100,000 | BLEU 27.3 | yes | the paper (Table 2) |
 # | 100,000 | BLEU 25.1 (sacreBLEU) | yes | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
-# | 112,760 | BLEU 27.6 ± 0.2 | no | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
+# | 112,760 | BLEU 27.6 (± 0.2, as the authors report) | no | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
 # The scores weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss.
 #
@@ -741,7 +720,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 #
 # Colab may end a session at any time, and the cheapest cloud GPUs can be taken away. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
-# %%
+# %% tags=["wrap-output"]
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
 shell(f"{short_run} --run $WORK/runs/uninterrupted")
 
@@ -762,7 +741,7 @@ print({key: progress[key] for key in ("step", "epoch", "batch_index")})
 # %% [markdown]
 # The checkpoint records where the run was: after 30 steps, in epoch 0. To resume, run **the same command again**:
 
-# %%
+# %% tags=["wrap-output"]
 shell(f"{short_run} --run $WORK/runs/interrupted")
 
 # %% [markdown]
@@ -792,7 +771,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. Install the course with the first cell of this page; then run the same lines in each new session, and the training continues:
+# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. Open this page in Colab and install the course with its first cell. Then run the same lines in each new session, and the training continues:
 #
 # ```text
 # from google.colab import drive
@@ -811,15 +790,10 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`.
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000 (the small run: every 10).
 #
-# <details><summary>How far apart are these checkpoints?</summary>
-#
-# The paper's base model saved one every ten minutes, which at 0.4 seconds per step (§5.2) is about every 1,500 steps. Our recipes save one every 1,000 steps (the small run: every 10), and keep as many as the paper averages.
-#
-# </details>
 
-# %%
+# %% tags=["wrap-output"]
 shell(f"transformer average {run}")
 
 # %% [markdown]
@@ -917,7 +891,7 @@ if not FULL_SIZE:
 # %% [markdown]
 # With `--n-best 3`, `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
 
-# %%
+# %% tags=["wrap-output"]
 shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 
 # %% [markdown]
@@ -931,10 +905,10 @@ shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
-# | one or two points less than somebody else's score, the loss is fine | scores computed in different ways | the signatures, and the row *BLEU paper* |
-# | one or two points less than a published score with the same signature | another version of the test set: `wmt14` instead of `wmt14/full` (see [Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
-# | one or two points less, but *BLEU paper* is fine | straight quotation marks where the reference has „ and “ | `test.hypotheses.txt` |
-# | one or two points less than a published score with the same signature and test set | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
+# | one or two points less, the loss is fine | 1. scores computed in different ways | the signatures, and the row *BLEU paper* |
+# | | 2. another version of the test set: `wmt14` instead of `wmt14/full` (see [Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
+# | | 3. straight quotation marks where the reference has „ and “, if *BLEU paper* is as high as expected | `test.hypotheses.txt` |
+# | | 4. no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
 # | about a point less, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
 # | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
@@ -992,7 +966,7 @@ if not FULL_SIZE:
 #
 # **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The package refuses to resume: the learning-rate schedule counts steps (§5.3), so changing the size of a step would change the run.
 
-# %%
+# %% tags=["wrap-output"]
 resume = f"{short_run} --run $WORK/runs/interrupted"
 shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 
@@ -1000,7 +974,7 @@ shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs then processes half of every batch, and the steps stay the same.
+# Instead, keep all settings and start the same command with `torchrun --nproc-per-node 2`, as in the table above. Each GPU then processes half of every batch, and the steps stay the same.
 
 # %% tags=["remove-cell"]
 tokens = data.tokens("train")
@@ -1014,7 +988,7 @@ for _ in range(10):
 # %% [markdown]
 # **Another vocabulary.** Somebody adds three words to forty lines of the training text. If the text were prepared again, the tokenizer would be trained again, too, and give the tokens other ids. But the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
-# %%
+# %% tags=["wrap-output"]
 text = (work / "train.de").read_text()
 (work / "train.de").write_text(text.replace("\n", " Und so weiter.\n", 40))
 shell(resume, exit_code=2)
@@ -1052,7 +1026,7 @@ assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 #
 # **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail with the error of a full disk. The message names the checkpoint from which the run will resume. That checkpoint is complete, because a file gets its name only after all of it has been written.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "wrap-output"]
 write = checkpoint.write_atomically
 
 
