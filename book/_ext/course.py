@@ -18,7 +18,11 @@ from transformer.plots.style import Picture
 
 VENDOR = Path(__file__).parent.parent / "_vendor"
 CODE = re.compile(r'(<div class="highlight-(?!myst-ansi)[^>]*><div class="highlight"><pre>)(.*?)(?=</pre>)', re.DOTALL)
-"""Highlighted code; what a cell has printed is not wrapped."""
+"""Highlighted code, but not what a cell has printed."""
+OUTPUT = re.compile(r'<div class="output (?=[^>]*highlight-myst-ansi)([^>]*>.*?<pre>)(.*?)(?=</pre>)', re.DOTALL)
+"""What a cell has printed."""
+IN_COLUMNS = re.compile(r"\S {2,}\S|tensor\(")
+"""What shows that printed text is in columns, which must not be wrapped."""
 START = re.compile(r"^( +)(<span[^>]*>)?(&[^;]+;|[^<])")
 """The start of an indented line of code: the spaces, perhaps the tag of the first token, and its first character."""
 SIGN = re.compile(r'(<span class="o">-</span>(?:<span[^>]*>[^<]+</span>|\w+))')
@@ -67,6 +71,17 @@ def indent_wrapped_lines(app: Sphinx, page: str, template: str, context: dict[st
     if "body" in context:
         context["body"] = CODE.sub(
             lambda match: match[1] + "\n".join(map(_mark_if_long, match[2].split("\n"))), context["body"]
+        )
+
+
+def wrap_sentences(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let what a cell has printed wrap on a phone if it isn't in columns."""
+    if "body" in context:
+        context["body"] = OUTPUT.sub(
+            lambda match: (
+                match[0] if IN_COLUMNS.search(_text(match[2])) else match[0].replace("output", "output wrapped", 1)
+            ),
+            context["body"],
         )
 
 
@@ -151,5 +166,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", indent_wrapped_lines)
+    app.connect("html-page-context", wrap_sentences)
     app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}
