@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from book.everyday import RESULT, count_right, read_judgements
+from book.everyday import HUNDREDS, RESULT, count_right, read_judgements, read_sentences
 from transformer.files import read_json
 from transformer.interactive.widgets import model_files, quantized
 from transformer.models import load_model
@@ -80,13 +80,18 @@ LIVE = read_json(RESULTS / "live.json")["models"]
 
 
 def everyday_score(name: str) -> str:
-    """Return a sentence on how many of the everyday sentences a model got right; none if it wasn't tried."""
+    """Return a sentence on how many everyday sentences a model got right; none if it wasn't tried.
+
+    It counts the last hundred, which influenced no training.
+    """
     versions = json.loads(RESULT.read_text("utf-8"))
     tried = [version["translations"] for version in versions if version["model"] == name]
     if not tried:
         return ""
-    n_right = count_right(tried[-1], read_judgements())
-    return f" In our own check, it got {n_right} of {len(tried[-1])} everyday sentences right."
+    fair = read_sentences(HUNDREDS[-1])
+    n_right = count_right({sentence: tried[-1][sentence] for sentence in fair}, read_judgements())
+    judged = f"it got {n_right} right, as judged by a large language model"
+    return f" Of {len(fair)} everyday sentences that it had never seen, {judged}."
 
 
 @cache

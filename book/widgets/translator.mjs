@@ -476,7 +476,7 @@ function render({ model, el }) {
     if (!(await start(0))) return changed;
     const after = translation.textContent;
     const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
-    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change} Go back and forward again to test another sentence.`;
+    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change} To test another sentence, go back, type it, and come forward again.`;
   }
 
   /** For the tour: undo `ablateOneHead`. */
