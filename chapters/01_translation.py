@@ -13,8 +13,8 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows which English words one part of a trained Transformer, an *attention head*, attended to,
-# that is, took information from, while the model generated each German word.
+# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? One part of a trained Transformer is an *attention head*. The figure shows which English words
+# it attended to (took information from) while the model generated each German word.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -143,7 +143,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# Translating word by word would not do. The word order has changed: English puts *food* first, German puts *in der Küche* ("in the kitchen") first, and both come between the two parts of the verb. Many German words need information
+# Translating word by word would not do. The word order has changed: English says *food* before *in the kitchen*; German says them in the opposite order, and places both between the two parts of its verb. Many German words need information
 # from several English words, and from different ones each time.
 #
 # ## Encoder and decoder
@@ -229,7 +229,7 @@ Picture(
     caption=(
         "Each token's id selects a row of the embedding table. The encoder turns "
         "these embeddings into the memory, which has the same shape. Brown "
-        "numbers are negative, teal ones positive."
+        "numbers are negative, blue-green ones positive."
     ),
 )
 
@@ -331,7 +331,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
 #
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?*
 #
-# It returns one vector for each position of the prefix, and the one at the last position represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
+# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
 # vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
 # positive, and divides by their sum, so that they add up to one.
 
@@ -460,8 +460,8 @@ SourceCode(Transformer.forward)
 # ## What a head attends to
 #
 # How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the
-# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So a large weight means that *the value of this source position enters the average with a large factor*. How much it
-# contributes also depends on how large the value is. The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
+# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So how much a source position contributes
+# depends on its weight, and on how large its value is. The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
 #
 # The heat maps below show two of this model's heads, for the caption about the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this
@@ -525,8 +525,7 @@ for layer, head, expected in (
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from.
 # The Transformer's memory, too, has one vector for each token.
 #
-# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
-# other, the path has length one (§4, Table 1):
+# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, the path has length one (§4, Table 1):
 
 # %% tags=["hide-input"]
 from transformer.plots.path_length import path_length
@@ -606,7 +605,7 @@ assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 
 # %% [markdown]
 # The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. (Attention's gradient doesn't depend on the distance, but on the length $n$ of the sentence: an untrained head spreads its weight over all positions, so the gradient falls like $1/n$.) A trained recurrent network can carry information much further, but it has to
-# *learn* to do so, and at the start of training hardly any gradient from far away tells it to.
+# *learn* to do so, and at the start of training almost no gradient from distant tokens reaches it.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all
 # positions at the same time, in the encoder and in training. (At inference time, the decoder still generates one token after another.) This is the paper's main argument (§1), and it is what made training on far more text affordable.
@@ -664,7 +663,7 @@ Row(
 #
 # Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can be training data: it doesn't have to be divided into a source and a target.
 #
-# [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from the same parts, in a few lines each.
+# [A later chapter](15_transformer_family.ipynb) builds BERT, GPT and ViT (a Transformer for images) from the same parts, in a few lines each, and shows what T5 changes.
 #
 # ## What goes wrong in practice
 #
@@ -821,4 +820,4 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # - **Before the Transformer:** sequence-to-sequence learning with one vector ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)), the attention that removed the bottleneck
 #   ([Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)), and a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
 # - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
-# - **Words in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).
+# - **Most technical terms in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).

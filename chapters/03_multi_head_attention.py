@@ -420,7 +420,7 @@ assert_close(ours(target, source), theirs(target, source, source)[0])
 print("our multi-head attention equals PyTorch's")
 
 # %% [markdown]
-# ### A layer is the sum of its heads
+# ### An attention layer is the sum of its heads
 #
 # "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. Head $i$ is
 # multiplied only by its own *rows* of $W^O$. Call them $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$. The $h$ products are then added:
@@ -553,7 +553,7 @@ assert parameters == 4 * d**2
 # has rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3,
-# rows A): on the development set, newstest2013, it got 24.9 BLEU with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32 (BLEU measures the quality of translations). The [results](../book/results.md) page has the same experiment with our small translator and its simple corpus. There, too, one head is too few, but narrow heads cost nothing: the translator is as good with 16 heads as with 8.
+# rows A): on the validation set (the paper: development set), newstest2013, it got 24.9 BLEU with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32 (**BLEU** is a score from 0 to 100 that compares translations with references; see [Evaluation](13_evaluation.ipynb)). The [results](../book/results.md) page has the same experiment with our small translator and its simple corpus. There, too, one head is too few, but narrow heads cost nothing: the translator is as good with 16 heads as with 8.
 #
 # When text is generated, the keys and values of all earlier tokens are stored (see [Decoding](12_decoding.ipynb)). To save space, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
 
@@ -752,7 +752,7 @@ print(f"one of the two digits: {either:.0%}, the right one: {right:.0%}")
 assert either > 0.8 and 0.4 < right < 0.55
 
 # %% [markdown]
-# Then both heads come to prefer the mirror position, as the single head does: the model predicts most mirror digits at the expense of the others. Around step 300 the heads **specialise**: one goes over to the other source, the two digits can be told apart, and the loss falls to zero. It is the random initialisation that makes this possible. Two heads with identical parameters would also get identical gradients, and would stay identical for ever.
+# Then both heads come to prefer the mirror position, as the single head does: the model predicts most mirror digits at the expense of the others. Around step 300 the heads **specialise**: one goes over to the other source, the two digits can be told apart, and the loss falls to zero. It is the random initialisation that makes this possible. Two heads with identical parameters would also get identical gradients, and would stay identical forever.
 
 # %% tags=["remove-cell"]
 for n, more_for_mirror in ((100, False), (250, True)):

@@ -519,7 +519,7 @@ Picture(
 SourceCode(Residual)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting. During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting (memorising the training data). During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
 # **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the (untrained) sublayers' weights. What happens to the size of the stream, and to the stream's similarity to the input?
@@ -933,7 +933,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns without one. Two more random seeds give the same result. (Here a warm-up also costs something: 60 of the 160 steps run below the full learning rate, so some runs that didn't need it end higher.)
 #
-# This is a result about *these* learning rates. When we trained translators without warm-up at a far higher initial rate (about 0.05), both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against 88.9 and 89.4 with warm-up ([Results](../book/results.md)). Pre-norm withstands more, not everything.
+# This is a result about *these* learning rates. When we trained translators without warm-up at a far higher initial rate (about 0.05), both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 with warm-up, for either placement ([Results](../book/results.md)). Pre-norm withstands more, not everything.
 #
 # ### What went wrong in the failed run?
 #
@@ -999,7 +999,7 @@ assert common[1].square().mean() > 10 * common[0].square().mean()
 # %% [markdown]
 # It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth of its initial value. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
 #
-# Why does it happen? The optimizer, Adam, divides each gradient by that gradient's recent size. So Adam's first step moves nearly every weight by the full learning rate, however small the gradient ([Training](11_training.ipynb) explains it). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size. So Adam's first step moves nearly every weight by the full learning rate, however small the gradient ([Training](11_training.ipynb) explains it). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))
@@ -1193,7 +1193,7 @@ assert 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot `variations`.
-# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe `pocket`, a small translator, uses pre-norm unless you say otherwise: does either placement of the norm withstand such a start?
+# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe (a named set of all settings of a training run) `pocket`, a small translator, uses pre-norm unless you say otherwise: does either placement of the norm withstand such a start?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post

@@ -121,7 +121,7 @@ Picture(
 )
 
 # %% [markdown]
-# Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one** ("outputs (shifted right)" in the paper's Figure 1), for example `<bos> Ein Hund rennt`. The labels, the tokens that it should predict, are the same sentence without the shift: `Ein Hund rennt <eos>`. This is **teacher forcing** (see [Masking](04_masking.ipynb)). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
+# Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one** ("outputs (shifted right)" in the paper's Figure 1), for example `<bos> Ein Hund rennt`, and should predict `Ein Hund rennt <eos>`: **teacher forcing** (see [Masking](04_masking.ipynb)). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
 #
 # From ids to scores, these are the shapes for $B$ sentence pairs, $S$ source tokens and $T$ target tokens. The example is the base model, with sources padded to 20 tokens and targets to 25:
 #
@@ -832,11 +832,11 @@ assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
 # Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, the first remedy is a smaller batch with **gradient accumulation**: add up the gradients of several small batches before each update (see [Training](11_training.ipynb)). The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
-# on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [GPU performance](16_gpu_performance.ipynb) measures what else is kept, and how mixed precision changes this budget.
+# on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [Making it fast on a GPU](16_gpu_performance.ipynb) measures what else is kept, and how mixed precision changes this budget.
 #
 # ## What goes wrong in practice
 #
-# **Breaking the tie.** Tied weights are *one* object with three names. If you give one of the names a new object, for example to load pretrained vectors, the tie is cut, and no error is raised. Copy the numbers instead:
+# **Breaking the tie.** Tied weights are *one* object with three names. If you give one of the names a new object, for example to load pre-trained vectors, the tie is cut, and no error is raised. Copy the numbers instead:
 
 # %%
 pretrained = torch.randn(1000, 256) / math.sqrt(256)

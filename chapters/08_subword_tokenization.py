@@ -181,7 +181,7 @@ print(f"{ratio**2:.0f} times as many attention weights")
 # ## Byte-pair encoding by hand
 #
 # **Byte-pair encoding** (BPE) starts with characters and repeats one step: *merge the pair of adjacent symbols that occurs most often into a new symbol.* The name comes from data compression, where the most frequent pair of *bytes* in a file is replaced by an unused byte ([Gage, 1994](https://dl.acm.org/doi/10.5555/177910.177914)).
-# [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/) applied the algorithm to translation. They merge characters instead of bytes, only within words, and use the resulting symbols as the vocabulary.
+# [Sennrich et al. (2016a)](https://aclanthology.org/P16-1162/) applied the algorithm to translation. They merge characters instead of bytes, only within words, and use the resulting symbols as the vocabulary.
 #
 # Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: a table of the distinct words with their counts replaces the text.
 #
@@ -455,7 +455,7 @@ for word, expected in {
 #
 # Three other algorithms are common:
 #
-# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. WordPiece doesn't use the merges at segmentation; it takes the **longest** token that matches, again and again from left to right. (If none matches, BERT replaces the whole word by `[UNK]`.) The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
+# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$ (as Hugging Face's course describes it; Google hasn't published its training program). BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. WordPiece doesn't use the merges at segmentation; it takes the **longest** token that matches, again and again from left to right. (If none matches, BERT replaces the whole word by `[UNK]`.) The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
 # - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token (with the *EM* algorithm), and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities, found by the *Viterbi* algorithm.
 # - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes. So the base vocabulary is the 256 byte values instead of all the characters of Unicode, and it can encode any text. A token may be part of a character. GPT-4 and Llama 3 use byte-level BPE, too.
 #
@@ -743,7 +743,7 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 #
 # None of these mistakes raises an error.
 #
-# **Comparing losses between vocabularies.** An equally good model needs about the same number of bits for a sentence, but with a larger vocabulary they are spread over fewer tokens. So its loss *per token* is higher, and so is its perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss per token, and the lowest BLEU. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
+# **Comparing losses between vocabularies.** An equally good model needs about the same number of bits for a sentence, but with a larger vocabulary they are spread over fewer tokens. So its loss *per token* is higher, and so is its perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss (on sentences that the model isn't trained on) per token, and the lowest BLEU. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
 #
 # **The wrong vocabulary.** Say we train one vocabulary on each half of the text. Both have 2,000 tokens, so any id is valid in both, and nothing fails. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
@@ -950,7 +950,7 @@ assert learn(four_words, 7)[6].symbol == "▁s"
 # ## Going further
 #
 # - **In the paper:** the vocabulary is in §5.1, and the matrix that both languages share in §3.4.
-# - **BPE for words:** [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/), also on what a joint vocabulary does for names.
+# - **BPE for words:** [Sennrich et al. (2016a)](https://aclanthology.org/P16-1162/), also on what a joint vocabulary does for names.
 # - **SentencePiece:** [Kudo and Richardson (2018)](https://aclanthology.org/D18-2012/) explain why it treats the space as a character.
 # - **Unigram and BPE compared:** [Kudo (2018)](https://aclanthology.org/P18-1007/), [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/).
 # - **Next:** [Data and batching](09_data_and_batching.ipynb) turns these ids into batches.

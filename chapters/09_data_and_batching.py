@@ -181,7 +181,7 @@ for name, pair in examples.items():
 #
 # ### Augmentation
 #
-# Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
+# Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
 # The translator on the course's start page needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe (its training settings), `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
 
@@ -646,8 +646,8 @@ Picture(
         "Share of <eos> in the batch (%)",
     ),
     alt=(
-        "The share of eos over an epoch. In sorted order it rises from 14 percent to "
-        "20 percent and then falls in waves to 5 percent; shuffled, it jumps between "
+        "The share of eos over an epoch. In sorted order it rises from 14 per cent to "
+        "20 per cent and then falls in waves to 5 per cent; shuffled, it jumps between "
         "the same levels from batch to batch."
     ),
     caption=(
@@ -882,7 +882,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # </details>
 # <details><summary>C. Seven; the sixth token</summary>
 #
-# No. At the seventh position the input is the sixth token itself. Predicting it would just be copying the input: the target isn't shifted.
+# No. At position 6, the seventh, the input is the sixth token itself. Predicting it would just be copying the input: the target isn't shifted.
 #
 # </details>
 # <details><summary>D. Eight; <code>&lt;eos&gt;</code></summary>

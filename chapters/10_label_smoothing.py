@@ -173,7 +173,7 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
-# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU (a score from 0 to 100 that compares translations with references; see [Evaluation](13_evaluation.ipynb)), but doesn't explain how. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
+# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
 #
 # $$
 # \begin{aligned}
@@ -388,7 +388,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This doesn't refer to the entropy of the target, which raises any smoothed loss. It means that the model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (development set, Table 3):
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This doesn't refer to the entropy of the target, which raises any smoothed loss. It means that the model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (validation set, Table 3):
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -785,5 +785,5 @@ for n_padding in (0, 6, 18):
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) use label smoothing in §5.4, and vary ε in group (D) of Table 3.
 # - **Where it comes from:** §7 of [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), for image classification, with the formula of this chapter's first section.
 # - **When it helps, and what it costs:** [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) study its effect on the last layer, on calibration and on translation.
-# - **Calibration:** [Guo et al. (2017)](https://arxiv.org/abs/1706.04599) show that modern networks are overconfident, and that a temperature repairs most of it. The calibration error with bins is from [Naeini et al. (2015)](https://doi.org/10.1609/aaai.v29i1.9602).
+# - **Calibration:** [Guo et al. (2017)](https://arxiv.org/abs/1706.04599) show that modern networks are overconfident, and that a temperature repairs most of it. The calibration error with bins is from [Pakdaman Naeini et al. (2015)](https://doi.org/10.1609/aaai.v29i1.9602).
 # - **An alternative:** [Pereyra et al. (2017)](https://arxiv.org/abs/1701.06548) reward the entropy of the prediction, and show how that relates to label smoothing.

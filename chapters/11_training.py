@@ -259,9 +259,9 @@ assert all(part.n_tokens <= 250 for part in batches)
 #
 # **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two running averages in which older steps count ever less (*exponential moving averages*): $m$, the **momentum**, of the gradient, and $v$, of its square:
 #
-# $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} \end{aligned} $$
+# $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it makes the size of the steps nearly independent of the size of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which prevents a division by zero.
+# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it makes the size of the steps nearly independent of the size of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
 #
 # The hats denote **bias correction**. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -304,9 +304,9 @@ for step in range(1, 6):
 assert_close(ours.weight, theirs.weight)
 
 # %% [markdown]
-# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step (**weight decay**, a form of regularisation).
+# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step (**weight decay**, a form of regularisation). **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) is a newer alternative for the weight matrices; our fastest recipe uses it (see *Exercises*).
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows the typical size of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal. (The dashed one shows its slope; its height is arbitrary.) Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are bias vectors, each with the biases of queries, keys and values, a third each. The part for the keys hardly moves: a number added to all scores of a query doesn't change the softmax, so the gradient is zero up to rounding errors, which are smaller than $\epsilon$.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the typical size (root mean square) of its recent gradients, the square root of $\hat v$. The y-axis shows the typical size of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal. (The dashed one shows its slope; its height is arbitrary.) Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so. (The six symbols just below 1 are bias vectors, each with the biases of queries, keys and values, a third each. The part for the keys hardly moves: a number added to all scores of a query doesn't change the softmax, so the gradient is zero up to rounding errors, which are smaller than $\varepsilon$.)
 
 
 # %% tags=["hide-input"]
@@ -636,7 +636,7 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's steps. (It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The paper's base model took 100,000 steps, in 12 hours on eight GPUs, §5.2.) At some steps we **validate**: on sentences that aren't in the training data, we measure the loss (without label smoothing) and, for 50 of them, BLEU, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)). The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. (It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The paper's base model took 100,000 steps, in 12 hours on eight GPUs, §5.2.) At some steps we **validate**: on sentences that aren't in the training data, we measure the loss (without label smoothing) and, for 50 of them, BLEU. The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
 #
 # And we ask whether the model reads its source at all. We compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
 
@@ -918,7 +918,7 @@ assert right_e > right_c + 0.1
 #
 # Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see which of them changed first. And remember `model.eval()`. If you forget it, dropout stays active, and no training curve shows it: the validation loss is too high, and the same sentence gets a different translation each time.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, [The translator, live](../book/live.md) does the same with the course's own models.
+# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -1027,12 +1027,6 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # ```bash
 # python -m exercises grade training
-# ```
-#
-# After the [capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you compute a whole Transformer, a second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), asks you to rebuild the model and its training. Its check grades the translations:
-#
-# ```bash
-# python -m exercises grade train_your_own
 # ```
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.

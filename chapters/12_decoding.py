@@ -295,7 +295,7 @@ tokenizer.decode(best.tokens)
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) **BLEU** is a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
 # beam size: (BLEU, length ratio), for each exponent α of the length penalty
@@ -568,7 +568,7 @@ Captioned(
 )
 
 # %% [markdown]
-# And this is what translations look like, two for each setting, cut after 60 characters, with the log-probability that the model itself gives to the whole translation:
+# And this is what translations look like, two for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
 
 # %%
 torch.manual_seed(0)
@@ -635,8 +635,8 @@ with style.in_style():
     panels[1].pcolormesh(earlier + 2 * new, **cells)
     for axes, title in zip(panels, ("no cache", "KV cache"), strict=True):
         axes.set(aspect="equal", title=title, xlabel="position")
-        axes.set_xticks([i + 0.5 for i in range(8)], range(1, 9))
-    panels[0].set_yticks([i + 0.5 for i in range(8)], range(1, 9))
+        axes.set_xticks([i + 0.5 for i in range(8)], range(8))
+    panels[0].set_yticks([i + 0.5 for i in range(8)], range(8))
     panels[0].set_ylabel("step")
     panels[0].invert_yaxis()  # of both panels, which share it
 Picture(
@@ -743,7 +743,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 # %% [markdown]
 # ## 8-bit integers
 #
-# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The rows of the input are rounded in the same way, which has to be done while the model runs (*dynamic* quantization). The integers are multiplied exactly, and the result is multiplied by both scales:
+# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. (The package's weights use only −63 to 63, for CPUs without the instructions below.) The rows of the input are rounded in the same way, which has to be done while the model runs (*dynamic* quantization). The integers are multiplied exactly, and the result is multiplied by both scales:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -758,7 +758,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies the same integers in float32 (its weights only go up to 63, so that the sums are exact there, too), which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times).
+# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies these integers in float32, which hardly saves any time, but is exact as long as weights don't exceed 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times).
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -948,6 +948,13 @@ with torch.no_grad():
 #
 # ```bash
 # python -m exercises grade decoding
+# ```
+#
+# **Two larger projects.** With this chapter, you know enough for the capstone, in which you build a whole translator of your own parts, in eight blanks: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, with its data loader and its training, and the check grades the translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
+#
+# ```bash
+# python -m exercises grade capstone
+# python -m exercises grade train_your_own
 # ```
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.

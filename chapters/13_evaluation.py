@@ -1313,4 +1313,4 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # - **BLEU:** [Papineni et al. (2002)](https://aclanthology.org/P02-1040/) is short and readable.
 # - **How well metrics agree with people:** [Mathur et al. (2020)](https://aclanthology.org/2020.acl-main.448/) show how single outliers make metrics look better than they are.
-# - **Next:** [Attention heads](14_attention_heads.ipynb): what do the heads of a trained model do?
+# - **Next:** [What attention heads do](14_attention_heads.ipynb): what do the heads of a trained model do?

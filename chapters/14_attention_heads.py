@@ -760,7 +760,7 @@ assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 # %% [markdown]
 # ## Does the model need it? Ablation
 #
-# To find out what a part contributes, remove it and see what changes: an **ablation**. A layer's output is the sum of what its heads contribute, each through its own rows of $W^O$. So the package's `ablate_heads` sets a head's part of the input of $W^O$ to zero, with a hook (*zero ablation*). Zeroing the head's rows of $W^O$ has the same effect:
+# To find out what a part contributes, remove it and see what changes: an **ablation**. An attention layer's output is the sum of what its heads contribute, each through its own rows of $W^O$. So the package's `ablate_heads` sets a head's part of the input of $W^O$ to zero, with a hook (*zero ablation*). Zeroing the head's rows of $W^O$ has the same effect:
 
 # %%
 name, h = noun_head
@@ -947,7 +947,7 @@ assert (
 assert decoder_errors[2][1] < 0.2 * decoder_errors[2][0]
 
 # %% [markdown]
-# **Try it.** Ablate the noun head (layer 2 of the encoder, head 4) and watch the articles: in a live notebook, run the next cell; in the book, go to [The translator, live](../book/live.md) and choose *the pocket corpus*.
+# **Try it.** Ablate the noun head (layer 2 of the encoder, head 4) and watch the articles: in a live notebook, run the next cell; in the book, go to the [live translator](../book/live.md) and choose *the pocket corpus*.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -1974,4 +1974,4 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # - **Such figures for other models:** [BertViz](https://github.com/jessevig/bertviz).
 # - **Circuits:** [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html) explain why induction takes two layers. [Wang et al. (2023)](https://arxiv.org/abs/2211.00593) take apart a circuit of GPT-2 with patching, and find backup heads.
 # - **Pitfalls of patching:** [Heimersheim and Nanda (2024)](https://arxiv.org/abs/2404.15255).
-# - **Next:** [the Transformer family](15_transformer_family.ipynb) turns this model into BERT, GPT, T5 and ViT.
+# - **Next:** [the Transformer family](15_transformer_family.ipynb) turns this model into BERT, GPT and ViT, and shows what T5 changes.

@@ -135,7 +135,7 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
     )
     y = alt.Y("name:N", sort=[operation.name for operation in operations], title=None, axis=alt.Axis(labelLimit=170))
     bars = table.mark_bar(height=15).encode(
-        alt.X("microseconds:Q", title="estimated time (microseconds)", axis=alt.Axis(tickCount=3)),
+        alt.X("microseconds:Q", title="estimated time (microseconds)", axis=alt.Axis(tickCount=3, labelFlush=True)),
         y,
         alt.Color(
             "limit:N",
