@@ -21,7 +21,6 @@ SAMPLE = {
     "index.html",
     "book/live.html",
     "book/faq.html",
-    "book/results.html",
     "chapters/02_attention.html",
     "chapters/09_data_and_batching.html",
 }
