@@ -104,7 +104,7 @@ def two_masks(*panels):
             axes.set_xlabel(title)
             axes.xaxis.set_label_position("bottom")
             axes.set_ylabel("query", color=style.PLAIN, fontsize=9)
-            axes.text(5.1, 0.5, "key", color=style.PLAIN, fontsize=9, va="center")
+            axes.text(5.1, -0.35, "key", color=style.PLAIN, fontsize=9, va="center")
     return figure
 
 
