@@ -583,7 +583,7 @@ Picture(
     ),
     caption=(
         "Gradient of the last output in untrained layers: it decays exponentially "
-        "with distance in the GRU, and stays level in self-attention."
+        "with distance in the GRU, until it leaves the chart, and stays level in self-attention."
     ),
 )
 
