@@ -7,7 +7,7 @@ page with the contents comes first, and headings become bookmarks.
 import html
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,17 @@ def toc(contents: dict[str, Any]) -> Iterator[str]:
         yield from (chapter["file"] for chapter in part["chapters"])
 
 
+def print_front(tab: Page, titles: Sequence[str], starts: Sequence[int]) -> PdfReader:
+    """Print the title of the book and its contents: the titles of the chapters, and the pages on which they start."""
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    lines = zip(titles, starts, strict=True)
+    rows = "".join(f"<tr><td>{html.escape(title)}</td><td>{start}</td></tr>" for title, start in lines)
+    tab.set_content(FRONT.format(**{key: html.escape(settings[key]) for key in ("title", "author")}, rows=rows))
+    return print_tab(tab, 1)
+
+
 def print_tab(tab: Page, first: int) -> PdfReader:
-    """Print the page in a tab; the sheets are numbered from ``first``."""
+    """Print what a tab shows; its pages are numbered from ``first``."""
     tab.add_style_tag(content=f"html {{ counter-reset: page {first - 1}; }}")
     return PdfReader(io.BytesIO(tab.pdf(format="A4", print_background=True, prefer_css_page_size=True, tagged=True)))
 
@@ -73,7 +82,7 @@ class Tags:
         book.root_object[NameObject("/Lang")] = TextStringObject("en")
 
     def add(self, part: PdfReader, start: int) -> None:
-        """Add the tags of a part whose sheets are in the book from index ``start`` on."""
+        """Add the tags of a part whose pages are in the book from index ``start`` on."""
         tree: Any = part.root_object.raw_get("/StructTreeRoot").clone(self.book).get_object()
         tree["/K"][NameObject("/P")] = self.reference
         self.parts.insert(len(self.parts) if start else 0, tree.raw_get("/K"))
@@ -81,45 +90,49 @@ class Tags:
         for key, tag in zip(keys, tags, strict=True):
             self.numbers += [NumberObject(self.next + key), tag]
         for i, printed in enumerate(part.pages):
-            key, sheet = printed.raw_get("/StructParents"), self.book.pages[start + i]
-            sheet[NameObject("/StructParents")] = NumberObject(self.next + key)
-            for link in sheet.get("/Annots", []):
+            key, page = printed.raw_get("/StructParents"), self.book.pages[start + i]
+            page[NameObject("/StructParents")] = NumberObject(self.next + key)
+            for link in page.get("/Annots", []):
                 link.get_object()[NameObject("/StructParent")] = NumberObject(self.next + link["/StructParent"])
         self.next += tree["/ParentTreeNextKey"]
 
 
 def write(names: list[str], path: Path) -> int:
-    """Print pages of the built book into one PDF.
+    """Print chapters of the built book into one PDF.
 
     Args:
-        names: the pages, as in the table of contents.
+        names: the chapters, as in the table of contents.
 
     Returns:
-        The number of sheets.
+        The number of pages.
     """
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     home = f"https://{pages_address(Sync(ROOT).address)}"
-    book, rows = PdfWriter(), []
+    book = PdfWriter()
+    titles: list[str] = []
+    starts: list[int] = []
     tags = Tags(book)
     with serve_book() as address, sync_playwright() as playwright:
         browser = launch(playwright)
         tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         tab.emulate_media(media="print")
+        n_front = len(print_front(tab, names, range(len(names))).pages)  # a line for each chapter, whatever its title
         for name in names:
             visit(tab, f"{address}{name}.html")
             tab.evaluate(LINKS, [name.replace("/", "-"), home])
             start = len(book.pages)
-            part = print_tab(tab, start + 2)
+            first = n_front + start + 1
+            part = print_tab(tab, first)
             title, *sections = tab.eval_on_selector_all("article h1, article h2", HEADINGS)
             book.append(part, import_outline=False)
             tags.add(part, start)
             chapter = book.add_outline_item(title=title[1], page_number=start)
             for section_id, text in sections:
-                sheet = part.get_destination_page_number(part.named_destinations[f"/{section_id}"])
-                book.add_outline_item(title=text, page_number=start + (sheet or 0), parent=chapter)
-            rows.append(f"<tr><td>{html.escape(title[1])}</td><td>{start + 2}</td></tr>")
-        tab.set_content(FRONT.format(**{k: html.escape(settings[k]) for k in ("title", "author")}, rows="".join(rows)))
-        front = print_tab(tab, 1)
+                page = part.get_destination_page_number(part.named_destinations[f"/{section_id}"])
+                book.add_outline_item(title=text, page_number=start + (page or 0), parent=chapter)
+            titles.append(title[1])
+            starts.append(first)
+        front = print_front(tab, titles, starts)
         book.merge(0, front, import_outline=False)
         tags.add(front, 0)
         browser.close()
@@ -135,7 +148,7 @@ def main() -> int:
         return 1
     path = ROOT / "_build" / "book.pdf"
     count = write(list(toc(yaml.safe_load((ROOT / "book" / "_toc.yml").read_text("utf-8")))), path)
-    print(f"Wrote the book, {count} sheets: {path}")
+    print(f"Wrote the book, {count} pages: {path}")
     return 0
 
 

@@ -7,15 +7,20 @@ import pytest
 from pypdf import PdfReader
 from pypdf.generic import IndirectObject
 
-from book.pdf import toc, write
+from book import pdf
+from book.pdf import FRONT, toc, write
 
 PAGES = ["index", "chapters/02_attention"]
+N_FRONT = 2
+"""Pages of the title and the contents: as many as in the whole book, which has more chapters."""
 
 
 @pytest.fixture(scope="module")
-def sheets(html, chromium, tmp_path_factory):
+def printed(html, chromium, tmp_path_factory):
     path = tmp_path_factory.mktemp("pdf") / "book.pdf"
-    assert write(PAGES, path) == len(PdfReader(path).pages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pdf, "FRONT", FRONT.replace("h2 {{", "h2 {{ break-before: page;"))
+        assert write(PAGES, path) == len(PdfReader(path).pages)
     return PdfReader(path)
 
 
@@ -24,27 +29,27 @@ def test_the_table_of_contents_is_read_in_order():
     assert list(toc({"root": "a", "parts": parts})) == ["a", "b", "c", "d"]
 
 
-def test_contents_and_bookmarks_lead_to_the_right_sheet(sheets):
+def test_contents_and_bookmarks_lead_to_the_right_page(printed):
     starts = {
-        mark.title: sheets.get_destination_page_number(mark) for mark in sheets.outline if not isinstance(mark, list)
+        mark.title: printed.get_destination_page_number(mark) for mark in printed.outline if not isinstance(mark, list)
     }
-    front = sheets.pages[0].extract_text()
+    front = "".join(page.extract_text() for page in printed.pages[:N_FRONT])
     for title, start in starts.items():
         assert re.search(rf"{title}\s+{start + 1}\b", front)
-        text = " ".join(sheets.pages[start].extract_text().split())
+        text = " ".join(printed.pages[start].extract_text().split())
         assert title.split(". ")[-1] in text, "on paper, a chapter's title has no number"
     assert list(starts.values()) == sorted(set(starts.values()))
-    (*_, sections) = sheets.outline
+    (*_, sections) = printed.outline
     titles = [mark.title for mark in sections]
     assert "A soft lookup" in titles and "Exercises" in titles
 
 
-def test_each_sheet_after_the_contents_has_its_number(sheets):
-    numbers = [page.extract_text().split()[0] for page in sheets.pages[1:]]
-    assert numbers == [str(number) for number in range(2, len(sheets.pages) + 1)]
+def test_each_page_after_the_contents_has_its_number(printed):
+    numbers = [page.extract_text().split()[0] for page in printed.pages[N_FRONT:]]
+    assert numbers == [str(number) for number in range(N_FRONT + 1, len(printed.pages) + 1)]
 
 
-def test_screen_readers_find_headings_and_descriptions_in_the_order_of_the_pages(sheets):
+def test_screen_readers_find_headings_and_descriptions_in_the_order_of_the_pages(printed):
     def walk(tag, parent):
         element = tag.get_object()
         assert element.raw_get("/P") == parent
@@ -55,7 +60,7 @@ def test_screen_readers_find_headings_and_descriptions_in_the_order_of_the_pages
                 walk(child, tag)
 
     found = []
-    tree = sheets.root_object["/StructTreeRoot"]
+    tree = printed.root_object["/StructTreeRoot"]
     for part in tree["/K"]:
         walk(part, tree.indirect_reference)
     assert Counter(role for role, _ in found)["/Document"] == 1 + len(PAGES)
@@ -65,14 +70,14 @@ def test_screen_readers_find_headings_and_descriptions_in_the_order_of_the_pages
     numbers = tree["/ParentTree"]["/Nums"]
     assert numbers[::2] == sorted(set(numbers[::2])), "each number is used once"
     tags = dict(zip(numbers[::2], numbers[1::2], strict=True))
-    for sheet in sheets.pages:
-        of_sheet = [tag.get_object() for tag in tags[sheet["/StructParents"]].get_object()]
-        assert any(tag and tag.raw_get("/Pg") == sheet.indirect_reference for tag in of_sheet)
-        links = [link.get_object() for link in sheet.get("/Annots", [])]
+    for page in printed.pages:
+        of_page = [tag.get_object() for tag in tags[page["/StructParents"]].get_object()]
+        assert any(tag and tag.raw_get("/Pg") == page.indirect_reference for tag in of_page)
+        links = [link.get_object() for link in page.get("/Annots", [])]
         assert all(tags[link["/StructParent"]].get_object()["/S"] == "/Link" for link in links)
 
 
-def test_answers_are_open_and_hidden_code_is_not_shown(sheets):
-    text = "".join(page.extract_text() for page in sheets.pages)
+def test_answers_are_open_and_hidden_code_is_not_shown(printed):
+    text = "".join(page.extract_text() for page in printed.pages)
     assert "Right." in text
     assert "google.colab" not in text and "Show the code" not in text
