@@ -158,7 +158,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         beam_sizes=(1,),
     ),
     "optimizer-wmt14-mini": Experiment(
-        "Is it the same on a small part of WMT14?",
+        "Does Muon beat Adam on a small part of WMT14, too?",
         "wmt14-mini",
         {label: [*OPTIMIZERS, "--training.optimizer", name] for label, name in (("Adam", "adam"), ("Muon", "muon"))},
         beam_sizes=(1,),
@@ -230,8 +230,10 @@ def record(name: str, runs: list[Path], output: Path = RESULTS, mirror: str | No
         A readable line about each run.
 
     Raises:
-        UserError: if a folder is not a run, or has no record of its training.
+        UserError: if the experiment has variants, a folder is not a run, or it has no record of its training.
     """
+    if EXPERIMENTS[name].variants:
+        raise UserError(f"{name} makes its runs itself: python -m book.experiments run {name}")
     _check_folder(output)
     for folder in runs:
         if not read_sessions(folder) or not read_metrics(folder):

@@ -394,6 +394,10 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["run", "multi30k"], "error: the runs of multi30k are made by hand"),
         (["run", "heads", "--output", str(tmp_path / "none")], "error: the folder for the results"),
         (["record", "multi30k", str(tmp_path)], "has no record of a training"),
+        (
+            ["record", "heads", str(tmp_path)],
+            "error: heads makes its runs itself: python -m book.experiments run heads",
+        ),
     ):
         assert main(arguments) == 2
         (line,) = capsys.readouterr().err.splitlines()
