@@ -7,6 +7,8 @@ run can be stopped at any time, and the same command continues it. A step that f
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -49,7 +51,7 @@ RESULTS = Path(__file__).parent / "results" / "gpu"
 RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
 """A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
-OTHER_BATCH = 1001
+BASELINE_BATCH_SIZE = 1001
 """Sentences that other implementations translate at once; they don't choose a number that fits into memory."""
 OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
 
@@ -84,20 +86,22 @@ def _train(recipe: str, *arguments: str) -> dict[str, list[str]]:
 LARGE_BATCHES = ["--training.batch-tokens", "12000", "--training.steps", "4000", "--training.warmup-steps", "800"]
 STEPS: dict[str, Step] = {
     "checks": Step(
-        "Is everything computed there equal to what the CPU computes?",
+        "Does the GPU compute the same as the CPU?",
         ["pytest", "-q", "-m", "gpu", "tests/gpu"],
         ["pytest", "-q", "-m", "gpu", "tests/gpu", "--collect-only"],
     ),
-    "attention": Step("Which implementation of attention is fastest?", **_measure("attention")),
+    "attention": Step("Which of PyTorch's attention backends is fastest?", **_measure("attention")),
     "base-eager": Step(
         "How fast are training steps of the base model?",
         **_bench("wmt14-base", "--steps", "50", "--compile", "no", quick=["--steps", "1"]),
     ),
     "base-compiled": Step(
-        "How much faster is it compiled?",
+        "How much faster are these steps with torch.compile?",
         **_bench("wmt14-base", "--steps", "50", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
     ),
-    "ladder": Step("How much does each change make training steps faster?", **_measure("ladder")),
+    "ladder": Step(
+        "How much faster do training steps get with each change, added to those before it?", **_measure("ladder")
+    ),
     "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
     "interruption": Step("What does a training run lose if it is killed?", **_measure("interruption")),
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
@@ -111,7 +115,7 @@ STEPS: dict[str, Step] = {
     ),
     **{
         f"captions-{seed}": Step(
-            "How good are captions with large batches, and after how many minutes?",
+            "How good does the caption translator get with large batches, and in how many minutes?",
             **_train("multi30k", *LARGE_BATCHES, "--training.seed", str(seed)),
         )
         for seed in (1, 2, 3)
@@ -176,14 +180,7 @@ def _run_step(name: str, output: Path, mirror: str | None, quick: bool, device: 
         if "train" in words and mirror:
             words += ["--mirror", mirror]
         started = time.monotonic()
-        try:
-            process = subprocess.run(
-                [sys.executable, "-m", *words],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=STEP_SECONDS,
-            )  # fmt: skip
-            printed, code = process.stdout, process.returncode
-        except subprocess.TimeoutExpired as error:
-            printed, code = _text(error.stdout) + f"\nstopped after {STEP_SECONDS} s", -1
+        printed, code = _run_command([sys.executable, "-m", *words])
         record = {
             "step": name,
             "question": step.question,
@@ -203,8 +200,20 @@ def _run_step(name: str, output: Path, mirror: str | None, quick: bool, device: 
     return record, code == 0
 
 
-def _text(printed: str | bytes | None) -> str:
-    return printed.decode(errors="replace") if isinstance(printed, bytes) else printed or ""
+def _run_command(command: list[str]) -> tuple[str, int]:
+    """Run a command for at most `STEP_SECONDS`, and end all its processes; return its output and its exit code."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True
+    ) as process:
+        try:
+            printed, _ = process.communicate(timeout=STEP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            printed = process.communicate()[0] + f"\nstopped after {STEP_SECONDS} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return printed, process.returncode
 
 
 def list_steps() -> None:
@@ -233,14 +242,14 @@ def measure(
 
 
 def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
-    """Time each implementation of fused attention, forward and backward, and its first call with each new shape."""
+    """Time each backend of PyTorch's fused attention, forward and backward, and its first call with each new shape."""
     shapes = [(4, 16)] if quick else [(1600, 16), (800, 32), (400, 64), (200, 128)]  # 25,600 tokens each
     backends = {n: b for n, b in SDPBackend.__members__.items() if n not in ("ERROR", "OVERRIDEABLE")}
     # With all of them enabled, also those that `configure_cuda` disables.
-    kernels: dict[str, SDPBackend | list[SDPBackend]] = {"PyTorch's choice": list(backends.values()), **backends}
+    choices: dict[str, SDPBackend | list[SDPBackend]] = {"PyTorch's choice": list(backends.values()), **backends}
     for sentences, length in shapes:
         for mask in ("none", "padding", "is_causal"):
-            for name, backend in kernels.items():
+            for name, backend in choices.items():
                 facts = {"sentences": sentences, "length": length, "mask": mask, "kernel": name}
                 try:
                     same, new = (
@@ -248,7 +257,7 @@ def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
                         for lengths in ([length] * 10, range(length - 1, length - 6, -1))
                     )
                     yield facts | {"milliseconds": median(same), "milliseconds_of_new_shapes": median(new)}
-                except RuntimeError as error:  # this implementation doesn't support the case
+                except RuntimeError as error:  # this backend doesn't support the case
                     yield facts | {"error": str(error).splitlines()[0][:100]}
 
 
@@ -306,8 +315,10 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
             continue
         for name, (beam_size, _) in searches.items():
             search = partial(implementation.search, beam_size=beam_size)
-            seconds = _seconds(device, quick, partial(_decode_all, search, sources, device, OTHER_BATCH, tokens))
-            yield _decoding_speed(other, name, count, tokens, min(OTHER_BATCH, count), seconds)
+            seconds = _seconds(
+                device, quick, partial(_decode_all, search, sources, device, BASELINE_BATCH_SIZE, tokens)
+            )
+            yield _decoding_speed(other, name, count, tokens, min(BASELINE_BATCH_SIZE, count), seconds)
 
 
 def _marian(model: Transformer, device: Device) -> HuggingFaceMarian:
@@ -351,7 +362,7 @@ def _decode_all(
         search(source, max_new_tokens=max_new_tokens)
 
 
-LADDER: dict[str, dict[str, Any]] = {
+CUMULATIVE_CHANGES: dict[str, dict[str, Any]] = {
     "explicit attention, all logits, float32": {},
     "+ fused attention": {"attention": "fused"},
     "+ loss in chunks": {"loss_in_chunks": True},
@@ -361,7 +372,7 @@ LADDER: dict[str, dict[str, Any]] = {
 """What each version of the training step changes; it keeps the changes of those before it."""
 
 
-def measure_ladder(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+def measure_cumulative_changes(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Time training steps of the base model: first with explicit attention and all logits at once, in float32.
 
     Then with one change after another, up to the steps that `transformer train` takes.
@@ -373,7 +384,7 @@ def measure_ladder(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
         version: dict[str, Any] = {
             "attention": "explicit", "precision": "fp32", "loss_in_chunks": False, "compiled": False
         }  # fmt: skip
-        for name, changes in LADDER.items():
+        for name, changes in CUMULATIVE_CHANGES.items():
             version |= changes
             if version["compiled"] and device.type != "cuda":
                 continue
@@ -503,7 +514,7 @@ MEASUREMENTS: dict[str, Callable[[Device, bool], Iterator[dict[str, Any]]]] = {
     "attention": measure_attention,
     "training-profile": profile_training,
     "decoding": measure_decoding,
-    "ladder": measure_ladder,
+    "ladder": measure_cumulative_changes,
     "interruption": measure_interruption,
 }
 COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "list": list_steps, "measure": measure}

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from book import gpu_run
-from book.gpu_run import LADDER, STEPS, Step, list_steps, measure, run
+from book.gpu_run import CUMULATIVE_CHANGES, STEPS, Step, list_steps, measure, run
 from transformer.cli import main
 from transformer.errors import UserError
 from transformer.provenance import provenance
@@ -39,7 +40,7 @@ def test_the_other_measurements_succeed_on_a_cpu(tmp_path: Path) -> None:
     attention, (profiled,), ladder = (
         json.loads((tmp_path / name).read_text()) for name in ("attention", "training-profile", "ladder")
     )
-    assert [row["step"] for row in ladder] == list(LADDER)[:-1], "a CPU's are not compiled"
+    assert [row["step"] for row in ladder] == list(CUMULATIVE_CHANGES)[:-1], "a CPU's are not compiled"
     assert all(row["target_tokens_per_second"] > 0 for row in ladder)
     assert all(row["milliseconds"] > 0 for row in attention if row["kernel"] in ("MATH", "PyTorch's choice"))
     assert {row["mask"] for row in attention} == {"none", "padding", "is_causal"}
@@ -88,12 +89,19 @@ def test_a_step_that_fails_does_not_end_the_run_and_is_tried_again(
 
 
 def test_a_step_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_run, "STEP_SECONDS", 0.5)
-    (tmp_path / "endless.py").write_text("import time; print('started', flush=True); time.sleep(60)")
+    monkeypatch.setattr(gpu_run, "STEP_SECONDS", 1)
+    (tmp_path / "endless.py").write_text(
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print('started', child.pid, flush=True)\ntime.sleep(60)"
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     steps(monkeypatch, slow=["endless"])
     assert run((), tmp_path, quick=True) == 1
-    assert "stopped after 0.5 s" in json.loads((tmp_path / "slow.failed.json").read_text())["printed"]
+    printed = json.loads((tmp_path / "slow.failed.json").read_text())["printed"]
+    assert "stopped after 1 s" in printed
+    child = int(printed.split()[1])
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
