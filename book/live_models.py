@@ -25,7 +25,7 @@ from transformer.checkpoint import read_settings
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import bleu
 from transformer.files import read_json, write_atomically
 from transformer.interactive.widgets import quantized
@@ -38,6 +38,7 @@ RESULT = Path(__file__).parent / "results" / "live.json"
 UNLIKE = {"everyday": ("wmt14-mini", "test"), "multi30k": ("everyday", "test_tatoeba"), "pocket": ("everyday", "test")}
 """By the first word of a corpus's name: a corpus and split with sentences that models trained on it have not seen."""
 POOR = 40
+"""A translation is poor if its chrF, which is between 0 and 100, is below this."""
 SENTENCES = 1000
 """Number of sentences from each of the two sources, and for BLEU."""
 
@@ -113,6 +114,20 @@ def measure(translator: Translator, own: Sequence[SentencePair], unlike: Sequenc
     }
 
 
+def sentences_unlike(corpus: str) -> tuple[str, str]:
+    """Return a corpus and a split with sentences that are unlike those of a corpus.
+
+    Raises:
+        UserError: if none is known.
+    """
+    name = corpus.partition("-")[0]
+    if name not in UNLIKE:
+        raise UserError(
+            f"no sentences are known that are unlike those of {quote(corpus)}: name two files with --unlike"
+        )
+    return UNLIKE[name]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure the models and write the result; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
@@ -127,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
         for name in options.models:
             translator = load_model(name, "cpu")
             data = DataConfig.from_dict(read_settings(find_model(name) / RECIPE)["data"])
-            unlike = (options.unlike, "train") if options.unlike else UNLIKE[data.corpus.partition("-")[0]]
+            unlike = (options.unlike, "train") if options.unlike else sentences_unlike(data.corpus)
             sources = [(data.corpus, "test"), unlike]
             pairs = [list(sentence_pairs(corpus, split, data.direction, options.mirror)) for corpus, split in sources]
             samples = [random.Random(1).sample(some, min(options.sentences, len(some))) for some in pairs]

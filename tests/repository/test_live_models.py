@@ -8,7 +8,7 @@ import pytest
 
 from book import live_models
 from book._ext.widgets import MODELS
-from book.live_models import POOR, RESULT, Scored, best_threshold, main, measure
+from book.live_models import POOR, RESULT, Scored, best_threshold, main, measure, sentences_unlike
 from transformer.errors import UserError
 from transformer.models import MODELS_FOLDER, load_model
 
@@ -42,6 +42,12 @@ def test_the_command_keeps_the_results_of_other_models(tmp_path: Path, monkeypat
     written = json.loads((tmp_path / "live.json").read_text("utf-8"))["models"]
     assert {name: model["threshold"] for name, model in written.items()} == {"multi30k": 0.2, "pocket-small": 0.3}
     assert main(["nothing"]) == 2
+
+
+def test_a_model_of_an_unknown_corpus_needs_sentences_unlike_it() -> None:
+    assert sentences_unlike("pocket-200k") == ("everyday", "test")
+    with pytest.raises(UserError, match="unlike those of 'mine': name two files with --unlike"):
+        sentences_unlike("mine")
 
 
 @pytest.mark.parametrize("name", MODELS)
