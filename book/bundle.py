@@ -9,6 +9,8 @@ import hashlib
 import subprocess
 from pathlib import Path
 
+from transformer.errors import UserError
+
 ESBUILD = "esbuild@0.25.12"
 ENTRY = "bundle.mjs"
 """The module whose exports the bundle has."""
@@ -18,15 +20,15 @@ def bundle(folder: Path) -> str:
     """Return the text of one module with everything that ``bundle.mjs`` of this folder imports.
 
     Raises:
-        RuntimeError: if ``npx`` is missing, or esbuild can't be downloaded or rejects a module.
+        UserError: if ``npx`` is missing, or esbuild can't be downloaded or rejects a module.
     """
     command = ["npx", "--yes", ESBUILD, ENTRY, "--bundle", "--format=esm", "--charset=utf8"]
     try:
         process = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
     except FileNotFoundError:
-        raise RuntimeError("bundling the widgets takes esbuild, and esbuild takes npx: install Node") from None
+        raise UserError("bundling needs esbuild, which is run by npx: install Node.js") from None
     if process.returncode:
-        raise RuntimeError(f"{ESBUILD} failed to bundle the widgets:\n{process.stderr}")
+        raise UserError(f"{ESBUILD} failed to bundle the widgets:\n{process.stderr}")
     return f"{_first_line(folder, process.stdout)}\n{process.stdout}"
 
 

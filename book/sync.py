@@ -24,6 +24,7 @@ import tomli
 import yaml
 
 from book.bundle import bundle, is_current
+from transformer.errors import UserError
 
 SETUP = """\
 # %% tags=["setup", "hide-cell"]
@@ -162,32 +163,47 @@ def notebook(script: str, pages: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write every generated file that is out of date; with ``--check`` only list them. Return the exit code."""
+    """Write every generated file that is out of date; with ``--check`` only list them. Return the exit code.
+
+    If the widgets can't be bundled, the reason is printed on stderr, and the exit code is 2.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m book.sync", description="Write the generated files of this repository."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
     parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
-    root = args.root.resolve()
+    try:
+        return write_files(args.root.resolve(), args.check)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def write_files(root: Path, check: bool) -> int:
+    """Write every generated file that is out of date; with ``check`` only list them. Return the exit code.
+
+    Raises:
+        UserError: if the widgets can't be bundled.
+    """
     stale = 0
-    for path, text in Sync(root).expected_files(run_esbuild=not args.check):
+    for path, text in Sync(root).expected_files(run_esbuild=not check):
         current = path.read_text("utf-8") if path.exists() else ""
         if current == text:
             continue
         stale += 1
         name = path.relative_to(root).as_posix()
-        if args.check:
+        if check:
             pairs = zip_longest(current.splitlines(), text.splitlines())
-            line = next((i for i, (old, new) in enumerate(pairs, 1) if old != new), "the end")
-            print(f"out of date: {name}, at line {line}", file=sys.stderr)
+            line = next((i for i, (old, new) in enumerate(pairs, 1) if old != new), None)
+            print(f"out of date: {name}, at {f'line {line}' if line else 'the end of the file'}", file=sys.stderr)
         else:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
             print(f"wrote {name}")
-    if args.check and stale:
+    if check and stale:
         print("error: generated files are out of date: run `make notebooks` and commit them", file=sys.stderr)
-    return 1 if args.check and stale else 0
+    return 1 if check and stale else 0
 
 
 if __name__ == "__main__":

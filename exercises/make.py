@@ -18,7 +18,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from exercises.check import Topic
 from exercises.notebooks import (
@@ -131,7 +131,7 @@ def execute(source: Path) -> str:
     """Execute a solution, and return the text of the notebook with its outputs.
 
     Raises:
-        UserError: if a cell fails.
+        UserError: if a cell fails or takes too long, or the kernel dies.
     """
     notebook = read_solution(source)
     running = nbformat.from_dict(copy.deepcopy(notebook))
@@ -148,6 +148,8 @@ def execute(source: Path) -> str:
         asyncio.run(client.async_execute(env=os.environ | {"OMP_NUM_THREADS": "1"}))
     except CellExecutionError as error:
         raise UserError(f"{source} cannot be executed: {error.ename}: {error.evalue}") from None
+    except (CellTimeoutError, DeadKernelError) as error:
+        raise UserError(f"{source} cannot be executed: {str(error).splitlines()[0]}") from None
     nbformat.validate(running)
     return notebook_text({**notebook, "cells": json.loads(nbformat.writes(running))["cells"]})
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 from exercises import __main__ as command
 from exercises.calls import call
 from exercises.check import Exercise, Trial, WrongAnswerError
-from exercises.make import filled_answers, filled_notebooks, find_drift, make, make_exercise, read_solution
+from exercises.make import execute, filled_answers, filled_notebooks, find_drift, make, make_exercise, read_solution
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
 
@@ -104,6 +105,16 @@ def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout
     with pytest.raises(UserError, match="contains answers: padding_mask\\. Nothing was written, because"):
         make(checkout)
     assert exercise.read_bytes() == filled
+
+
+@pytest.mark.parametrize("error", [CellTimeoutError("A cell timed out\nwhile …"), DeadKernelError("Kernel died")])
+def test_a_solution_that_hangs_or_crashes_is_one_clear_line(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("nbclient.NotebookClient.async_execute", fail)
+    with pytest.raises(UserError, match=r"04_masking\.py cannot be executed: (A cell timed out|Kernel died)$"):
+        execute(ROOT / "solutions" / "04_masking.py")
 
 
 def test_a_source_that_does_not_fit_its_checks_is_named(checkout: Path) -> None:

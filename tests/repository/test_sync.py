@@ -86,6 +86,20 @@ def test_an_outdated_file_is_listed_then_updated(repository, capsys, file, old, 
     assert run(repository, "--check") == 0
 
 
+def test_without_node_an_outdated_bundle_is_one_clear_line(repository, tmp_path, monkeypatch, capsys):
+    change(repository / "book" / "widgets" / "masks.mjs", ": -Infinity", ": -1e9")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run(repository) == 2
+    assert capsys.readouterr().err == "error: bundling needs esbuild, which is run by npx: install Node.js\n"
+
+
+def test_a_difference_at_the_end_is_named(repository, capsys):
+    notebook = repository / "chapters" / "01_one.ipynb"
+    notebook.write_text(notebook.read_text("utf-8").rstrip("\n"), "utf-8")
+    assert run(repository, "--check") == 1
+    assert "01_one.ipynb, at the end of the file\n" in capsys.readouterr().err
+
+
 def test_a_new_address_is_written_everywhere(repository):
     change(repository / "_config.yml", "transformer-course/transformer-course", "somebody/else")
     assert run(repository) == 0

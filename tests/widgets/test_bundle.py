@@ -12,6 +12,7 @@ import pytest
 from book.bundle import ENTRY, bundle, is_current
 from tests.widgets import test_parity, test_small
 from transformer.data.corpora import sentence_pairs
+from transformer.errors import UserError
 from transformer.interactive.widgets import BUNDLE, TRANSLATOR, WIDGETS, javascript, model_files, quantized
 from transformer.models import load_model
 
@@ -75,13 +76,13 @@ def test_the_message_of_esbuild_is_shown(tmp_path: Path) -> None:
     if shutil.which("npx") is None:
         pytest.skip("Node is not installed")
     (tmp_path / ENTRY).write_text('export { h } from "./nowhere.mjs";\n', "utf-8")
-    with pytest.raises(RuntimeError, match=r'failed to bundle the widgets(.|\n)*Could not resolve "./nowhere.mjs"'):
+    with pytest.raises(UserError, match=r'failed to bundle the widgets(.|\n)*Could not resolve "./nowhere.mjs"'):
         bundle(tmp_path)
 
 
 def test_without_node_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="install Node"):
+    with pytest.raises(UserError, match="install Node"):
         bundle(MODULES)
 
 
