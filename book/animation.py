@@ -79,9 +79,9 @@ def record(tab: Page) -> Film:
 
 
 def main() -> int:
-    """Write the picture and print its path; return the exit code."""
+    """Write the animation and print its path; return the exit code."""
     if find_browser() is None:
-        print("error: the picture needs Chromium or Chrome: install one of them", file=sys.stderr)
+        print("error: the animation needs Chromium or Chrome: install one of them", file=sys.stderr)
         return 1
     with serve_book() as address, sync_playwright() as playwright:
         browser = launch(playwright)

@@ -38,7 +38,7 @@ def measure(
 
     Returns:
         The two settings, BLEU, the length ratio (words in the translations, divided by words in the references), the
-        mean log-probability of a translation, and how many translations are empty.
+        mean log-probability of a translation (a natural logarithm), and how many translations are empty.
     """
     translations = [best for (best,) in translator.beam_search(sources, beam_size, length_penalty)]
     score = BLEU().corpus_score([best.text for best in translations], [references])

@@ -44,6 +44,9 @@ def run(path: Path, course: str | None) -> str | None:
 
     Returns:
         The failing cell with its output and its error, or None if all cells succeeded.
+
+    Raises:
+        ValueError: if a course is given, and the first cell doesn't install one.
     """
     notebook = nbformat.read(path, as_version=4)
     if course:

@@ -55,7 +55,8 @@ def measure(pairs: Iterable[SentencePair], labels: dict[str, bool]) -> dict[str,
 
     Returns:
         The number of pairs that other filters left, how many of them each threshold dropped, its precision and recall,
-        and how many of the pairs that the recipes drop are in the wrong language in the source, the target or both.
+        and of the pairs that the recipes' threshold drops, on which side the filter found the wrong language: how many
+        of them for the source, the target or both.
 
     Raises:
         UserError: if a dropped pair has no label, or a label no pair.

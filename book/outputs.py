@@ -29,7 +29,7 @@ Draw = Callable[[str], bytes]
 
 
 def with_outputs(committed: NotebookNode, executed: NotebookNode, draw: Draw) -> NotebookNode:
-    """Return a committed notebook with the outputs of its execution.
+    """Give a committed notebook the outputs of its execution: ``committed`` is changed, and returned.
 
     Raises:
         ValueError: if the executed notebook has other cells, because the book was built from another version of it, or
