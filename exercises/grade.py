@@ -195,14 +195,13 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
 
 def forbidden_name(answer: str) -> str | None:
     """Return a forbidden name that an answer uses (see `FORBIDDEN`), or why it cannot be parsed, or None."""
-    text = re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE)
     calls = FORBIDDEN["call"]
     try:
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:  # perhaps IPython's own syntax inside a line, such as `x = !ls`
+        tree = _parse(answer) or _parse(re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE))
+        if tree is None:  # perhaps IPython's own syntax inside a line, such as `x = !ls`
             from IPython.core.inputtransformer2 import TransformerManager
 
+            text = re.sub(r"^%%.*", "pass", answer, flags=re.MULTILINE)
             tree = ast.parse(TransformerManager().transform_cell(text))  # type: ignore[no-untyped-call]
             calls = calls - {"get_ipython"}
     except (RecursionError, MemoryError):
@@ -224,6 +223,13 @@ def forbidden_name(answer: str) -> str | None:
         if used:
             return min(used)
     return None
+
+
+def _parse(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
 
 
 def assemble(submission: Submission) -> Notebook:

@@ -279,6 +279,9 @@ def test_no_solution_is_refused_and_what_is_refused_can_be_hidden_in_no_magic() 
     assert forbidden_name("def length(self):\n    return (") is None, "a syntax error is told when it runs"
     assert forbidden_name("%%time\nfiles = !ls\nopen('x')") == "open"
     assert forbidden_name("files = !ls") is None
+    remainder = "x = (7\n% 4)\nopen('x')"
+    assert forbidden_name(remainder) == "open", "a line of Python may begin with %"
+    assert forbidden_name(f"%time x = 1\n{remainder}") == "open"
     assert forbidden_name("self.reference = reference") is None, "an ordinary name"
 
 
