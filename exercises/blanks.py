@@ -22,7 +22,7 @@ from exercises.notebooks import (
 from transformer.errors import UserError
 
 Mark = Literal["✓", "✗", "·"]
-"""✓ for a check that passed, ✗ for one that failed, · for an exercise that has not been done."""
+"""✓ for a check that passed, ✗ for one that failed, · for an exercise that has not been done or not been checked."""
 
 HINT = re.compile(r"<summary>Hint</summary>(.*?)</details>", flags=re.DOTALL)
 
@@ -119,10 +119,10 @@ def _read_blank(name: str, text: str, answer: Cell, check: Cell | None) -> Blank
 def _result(name: str, answer: Cell, check: Cell | None) -> tuple[Mark, str]:
     """Return the mark of a blank, and the message of its check if that failed."""
     outputs = check.get("outputs", []) if check else []
-    if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
-        return "✓", ""
     if is_open(answer["source"]) or not outputs:
         return "·", ""
+    if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
+        return "✓", ""
     error = next((output for output in outputs if output.get("output_type") == "error"), None)
     if error is None:
         return "✗", "its check did not print the expected line"

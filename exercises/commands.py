@@ -149,8 +149,8 @@ def watch(
 def status(notebooks: Notebooks = ()) -> None:
     """Show how many exercises you have solved, from the saved outputs of your notebooks.
 
-    Nothing is run. ✓ means that the check passed, ✗ that it failed, and · that the exercise has not been done. The last
-    line is Markdown for your own README; `python -m exercises progress` writes its image.
+    Nothing is run. ✓ means that the check passed, ✗ that it failed, and · that the exercise has not been done or not
+    been checked. The last line is Markdown for your own README; `python -m exercises progress` writes its image.
 
     Examples:
         python -m exercises status

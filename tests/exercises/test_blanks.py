@@ -70,6 +70,9 @@ def test_an_answer_that_keeps_the_placeholder_as_a_comment_is_not_open(course: P
     run_checks(path, {"padding_mask": "inverted", "causal_mask": "inverted"})
     fill(path, {"padding_mask": f"    # {PLACEHOLDER}\n    return 1", "causal_mask": f"    x = 1\n    {PLACEHOLDER}"})
     assert [blank.mark for blank in read_blanks(path)][:2] == ["✗", "·"]
+    run_checks(path, {"padding_mask": None, "causal_mask": None})
+    fill(path, {"causal_mask": f"    {PLACEHOLDER}"})
+    assert [blank.mark for blank in read_blanks(path)][:2] == ["✓", "·"], "the second blank is open again"
     assert is_open(PLACEHOLDER) and not is_open(f"return 1  # {PLACEHOLDER}")
 
 
