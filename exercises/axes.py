@@ -21,7 +21,8 @@ Pairs = Sequence[tuple["Tensor", "Tensor"]]
 Relation = tuple[str, str, Callable[["Tensor", "Tensor"], bool]]
 """What is wrong, in a few words; a sentence for the learner; and whether it is so."""
 
-MAX_AXES = 5
+MAX_AXES = 4
+"""Tensors with more axes aren't examined: the others have no names (see `AXES`)."""
 
 
 def axis_relation(pairs: Pairs) -> tuple[str, str] | None:
@@ -50,6 +51,15 @@ def _axes(pairs: Pairs) -> list[tuple[int, str]]:
     return [(-1 - i, f"the {AXES.get(-1 - i, 'first axis')}" if n > 1 else "its only axis") for i in range(n)]
 
 
+def _swaps(axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
+    for (i, place), (j, other) in combinations(axes, 2):
+        yield (
+            "two axes are swapped",
+            f"All numbers are right, but {place} and {other} are swapped.",
+            partial(_is_transposed, i, j),
+        )
+
+
 # The same shape -------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +79,7 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
             "What is True is right, but some entries are False that should be True: which condition is too strict?",
             lambda a, b: _has_more(b, a),
         )
-        yield from _parts(axes)
+        yield from _parts(pairs, axes)
     if max(b.numel() for _, b in pairs) < 3:
         return
     for axis, place in axes:
@@ -80,7 +90,7 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
         )
         for step, where in ((1, "late"), (-1, "early")):
             yield (
-                "moved by one",
+                "shifted by one",
                 f"Your numbers are the right ones, but along {place} each of them comes one place too {where}.",
                 partial(_is_moved, axis, step),
             )
@@ -94,12 +104,7 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
             f"Along {place}, you repeat what is right for the first entry only. Does your code use it for all of them?",
             partial(_is_repeated, axis),
         )
-    for (i, place), (j, other) in combinations(axes, 2):
-        yield (
-            "two axes are swapped",
-            f"All numbers are right, but {place} and {other} are swapped.",
-            partial(_is_transposed, i, j),
-        )
+    yield from _swaps(axes)
     yield (
         "the right numbers in other places",
         "All the right numbers are in your result, but not where they belong. Look for a `reshape` or `view` where "
@@ -120,10 +125,10 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
             partial(_has_same_differences, axis),
         )
     if not are_masks:
-        yield from _parts(axes)
+        yield from _parts(pairs, axes)
 
 
-def _parts(axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
+def _parts(pairs: Pairs, axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
     """Yield relations that tell which part is wrong."""
     yield ON_DIAGONAL
     for axis, place in axes:
@@ -133,6 +138,8 @@ def _parts(axes: Sequence[tuple[int, str]]) -> Iterator[Relation]:
                 f"Along {place}, everything is right except for the {which} entry. What is different there?",
                 partial(_is_wrong_only_at, axis, index),
             )
+        if max(_count_wrong(axis, a, b) for a, b in pairs) < 2:
+            continue
         for start, which in ((1, "first, third, …"), (0, "second, fourth, …")):
             yield (
                 "every second entry is wrong",
@@ -213,6 +220,14 @@ def _is_wrong_only_at(axis: int, index: int, a: Tensor, b: Tensor) -> bool:
     return n > 0 and bool(others.all())
 
 
+def _count_wrong(axis: int, a: Tensor, b: Tensor) -> int:
+    """Return how many entries along an axis are wrong; none of a mask, where it would be chance which ones are."""
+    if b.dim() < -axis or str(b.dtype) == "torch.bool":
+        return 0
+    wrong = ~is_close(a, b).movedim(axis, 0)
+    return int((wrong.flatten(1).any(1) if wrong.dim() > 1 else wrong).sum())
+
+
 def _is_wrong_at_every_second(axis: int, start: int, a: Tensor, b: Tensor) -> bool:
     right = is_close(a, b).movedim(axis, 0)
     smallest = 2 if axis == -1 else 4  # features come in pairs; among two or three positions, it would be chance
@@ -244,12 +259,7 @@ REDUCTIONS: dict[str, Callable[[Tensor, int], Tensor]] = {
 
 def _shape_relations(pairs: Pairs) -> Iterator[Relation]:
     axes = _axes(pairs)
-    for (i, place), (j, other) in combinations(axes, 2):
-        yield (
-            "two axes are swapped",
-            f"All numbers are right, but {place} and {other} are swapped.",
-            partial(_is_transposed, i, j),
-        )
+    yield from _swaps(axes)
     yield (
         "the axes are in another order",
         "All numbers are right, but the axes should be in another order.",

@@ -301,10 +301,10 @@ class Exercise:
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
-        special = what_is_special(of_wrong, of_right, is_telling=True)
+        special = what_is_special(of_wrong, of_right, only_common=True)
         is_mostly_right = 2 * len(of_right) >= len(tests)
         if not special and relation is None and is_mostly_right:
-            special = what_is_special(of_wrong, of_right, is_telling=False)
+            special = what_is_special(of_wrong, of_right, only_common=False)
         is_case = special and is_mostly_right
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
         return [*found, *([relation] if relation else [])]

@@ -9,7 +9,7 @@ class RefusedError(Exception):
 
 EXPLANATIONS = {
     r"IndexError: Dimension out of range": (
-        "This tensor has fewer axes than your code counts on. Count axes from the end (-1 is the last), so that "
+        "This tensor has fewer axes than your code expects. Count axes from the end (-1 is the last), so that "
         "any number of axes may come before."
     ),
     r"IndexError: (too many indices for tensor|.*is out of bounds for dimension)": (
@@ -38,13 +38,13 @@ EXPLANATIONS = {
     ),
     r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
     r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
-        "These two tensors can't be multiplied: the last axis of the first must be as long as the last but one of "
-        "the second, and the axes before must agree. Does each come from the input you meant, and does one of them "
-        "have to be transposed?"
+        "These two tensors can't be multiplied: the last axis of the first must be as long as the "
+        "second-to-last axis of the second, and the axes before must agree. Does each come from the input you meant, "
+        "and does one of them have to be transposed?"
     ),
     r"RuntimeError: shape '.*' is invalid": (
-        "The lengths of the new shape multiply to another number than the tensor has. Which length belongs to "
-        "which axis? See the shapes below."
+        "The product of the new lengths isn't the tensor's number of elements. Which length belongs to which axis? See "
+        "the shapes below."
     ),
     r"RuntimeError: view size is not compatible": (
         "`view` can't be used here, since the tensor's numbers don't lie in memory in this order: after a "
@@ -57,14 +57,14 @@ EXPLANATIONS = {
         "The tensors that you put together have different shapes. Which axis differs, and should it?"
     ),
     r"(NotImplementedError|RuntimeError): \"bitwise_": (
-        "`&`, `|` and `~` need truth values or integers on both sides. Is a comparison beside them missing its "
+        "`&`, `|` and `~` need booleans or integers on both sides. Is a comparison beside them missing its "
         "parentheses, as in `(x < 1) & (y > 2)`?"
     ),
     r"(RuntimeError|TypeError|IndexError|NotImplementedError): .*(expected scalar type|same dtype|"
     r"must have the same dtype|to be of type|used as indices must be|expected m1 and m2|Long did not match|"
     r"can't be cast|must be of integer type|only supported for|not implemented for|could not infer output dtype|"
     r"one of the following scalar types)": (
-        "A tensor has the wrong dtype for this step, such as numbers where ids or truth values are needed. Which "
+        "A tensor has the wrong dtype for this step, such as numbers where ids or booleans are needed. Which "
         "dtype does each tensor have?"
     ),
     r"((RuntimeError|ValueError): (Index tensor|Expected (input|target)|Dimension specified|.*number of dimensions)"
@@ -107,9 +107,9 @@ EXPLANATIONS = {
         "You call a module that only holds weights. Use its layers, or the function that computes with them."
     ),
     r"ValueError: .*unpack|TypeError: cannot unpack": (
-        "You assign to another number of names than there are values. What does the right side consist of?"
+        "The number of names on the left isn't the number of values on the right. What does the right side consist of?"
     ),
-    r"ValueError: zip\(\)": ("You go through two things at once that aren't equally long."),
+    r"ValueError: zip\(\)": ("`zip(…, strict=True)` got sequences of different lengths."),
     r"(UnboundLocalError|NameError)": (
         "This name has no value yet. Is it spelled as elsewhere, and set on every path, also when a loop or an "
         "`if` isn't entered?"

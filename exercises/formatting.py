@@ -9,6 +9,9 @@ from exercises.tensors import MAX_ROWS, is_tensor
 MAX_LINE = 200
 """If a list or dict with tensors needs more characters than this, only the shapes of its tensors are shown."""
 
+MAX_SHOWN = 24
+"""Of tensors with more entries than this among the inputs, only the shape is shown."""
+
 MAX_WIDTH = 60
 """Longer entries of lists and dicts are truncated to this number of characters."""
 
@@ -51,13 +54,15 @@ def rows_side_by_side(yours: Any, expected: Any, differs: Sequence[Any]) -> list
     Of dicts, only the entries that differ are shown; of long lists, only the rows from the first difference on.
     """
     is_dict = isinstance(yours, Mapping)
+    where = ""
     if is_dict:
         keys = list(differs)
     else:
         yours, expected = (dict(enumerate(value)) for value in (yours, expected))
         keys = list({**expected, **yours})
-        keys = keys[differs[0] if differs[0] >= MAX_ROWS else 0 :]
-    rows = [("  yours", "expected")]
+        if (first := differs[0]) >= MAX_ROWS:
+            keys, where = keys[first:], f", from entry {first} on"
+    rows = [(f"  yours{where}", "expected")]
     for key in keys[:MAX_ROWS]:
         label = f"{format_value(key)}: " if is_dict else ""
         cells = [_cut(label + format_value(side[key])) if key in side else "–" for side in (yours, expected)]
@@ -73,7 +78,7 @@ def _cut(line: str) -> str:
 
 def _compact(value: Any) -> str:
     if is_tensor(value):
-        return _outline(value) if value.numel() > 24 else _nested(value.tolist()) + _unusual_dtype(value)
+        return _outline(value) if value.numel() > MAX_SHOWN else _nested(value.tolist()) + _unusual_dtype(value)
     text = format_value(value)
     return _outline(value) if len(text) > MAX_LINE and "tensor(" in text else text
 
@@ -91,7 +96,7 @@ def _dtype(tensor: Any) -> str:
 def _outline(value: Any) -> str:
     """Return a description with the shapes of all tensors, and with the first three entries of each list or dict."""
     if is_tensor(value):
-        return f"{_dtype(value)} numbers of shape {tuple(value.shape)}"
+        return f"{_dtype(value)} tensor of shape {tuple(value.shape)}"
     match value:
         case list() | tuple():
             entries = list(map(_outline, value[:3]))

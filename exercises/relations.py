@@ -14,7 +14,7 @@ from typing import Any
 
 from exercises.axes import axis_relation
 from exercises.compare import equal
-from exercises.tensors import AXES, is_tensor, spread
+from exercises.tensors import AXES, is_tensor, to_floats
 
 MAX_NUMBERS = 5000
 """Larger results aren't examined."""
@@ -79,7 +79,7 @@ def _as_mapping(value: Any) -> Mapping[Any, Any]:
 def _numbers(value: Any) -> list[float] | None:
     """Return the numbers in a result in order; None if it contains anything else."""
     if is_tensor(value):
-        return spread(value, MAX_NUMBERS)
+        return to_floats(value, MAX_NUMBERS)
     if isinstance(value, bool) or isinstance(value, int) and abs(value) > sys.float_info.max:
         return None
     if isinstance(value, Real):
@@ -179,8 +179,8 @@ def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
         if quantity := _as_quantity(wrong, values):
             return Finding(
                 f"too {much} by a factor",
-                f"In each test, your result is too {much} by a factor, which is {quantity}. Is there a product, a "
-                "division or an average too many, or is one missing?",
+                f"In each test, your result is too {much} by a factor, which is {quantity}. Is there an "
+                "extra multiplication, division or average, or is one missing?",
             )
     if len(wrong) < 2 and not several:
         return None
@@ -324,10 +324,10 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], str]] = {
     ),
     "rounded down": (math.floor, "Your result is the right one, rounded down: look for `//`, `int(…)` and `floor`."),
     "rounded": (round, "Your result is the right one, rounded."),
-    "no sign": (abs, "Your numbers have the right size, but none is negative."),
-    "cut off at 0": (lambda x: max(x, 0.0), "Where the result should be negative, yours is 0."),
-    "cut off at 1": (lambda x: min(x, 1.0), "Where the result should be larger than 1, yours is 1."),
-    "cut off at 0 and 1": (
+    "the absolute value of the right result": (abs, "Your numbers have the right size, but none is negative."),
+    "clipped at 0": (lambda x: max(x, 0.0), "Where the result should be negative, yours is 0."),
+    "clipped at 1": (lambda x: min(x, 1.0), "Where the result should be larger than 1, yours is 1."),
+    "clipped at 0 and 1": (
         lambda x: min(max(x, 0.0), 1.0),
         "Your numbers never leave the range from 0 to 1, but the right ones do.",
     ),
@@ -463,7 +463,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     "reversed": (lambda a, b: equal(a, b[::-1]), "The entries are right, but their order is reversed."),
     "the same entries in another order": (
         _have_same_entries,
-        "All entries are right, but their order isn't. What decides about the order, and what if there is a tie?",
+        "All entries are right, but their order isn't. What determines the order, and what if there is a tie?",
     ),
     "grouped in another way": (
         _are_grouped_otherwise,
@@ -471,7 +471,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     ),
     "another order within the entries": (
         _are_sorted_otherwise_inside,
-        "Each entry contains what it should, but in another order. What decides about it?",
+        "Each entry contains what it should, but in another order. What determines the order?",
     ),
     "entries are missing": (
         lambda a, b: _contains(b, a),
@@ -509,7 +509,7 @@ TEXTS: dict[str, tuple[Holds, str]] = {
 DICTS: dict[str, tuple[Holds, str]] = {
     "keys and values are swapped": (
         lambda a, b: equal({entry: key for key, entry in a.items()}, b),
-        "Your dict leads from the values to the keys.",
+        "Your dict maps values to keys, not keys to values.",
     ),
     "entries are missing": (_is_part_of, "What is in your dict is right, but some entries are missing."),
     "too many entries": (
@@ -526,11 +526,11 @@ DICTS: dict[str, tuple[Holds, str]] = {
     ),
     "values at the wrong keys": (
         lambda a, b: a.keys() == b.keys() and _have_same_values(a, b),
-        "Keys and values are right, but they don't belong together like this. What decides about the order?",
+        "Keys and values are right, but they don't belong together like this. What determines the order?",
     ),
     "other keys with the right values": (
         _have_same_values,
-        "The number of entries is right, and so are their values, but the keys are others: compare them below.",
+        "The number of entries is right, and so are their values, but the keys are different: compare them below.",
     ),
 }
 

@@ -8,21 +8,21 @@ from exercises.calls import Inputs
 from exercises.tensors import describe_tensor, is_tensor
 
 
-def what_is_special(wrong: Sequence[Inputs], right: Sequence[Inputs], is_telling: bool) -> list[str]:
+def what_is_special(wrong: Sequence[Inputs], right: Sequence[Inputs], only_common: bool) -> list[str]:
     """Return at most two descriptions that fit all inputs of the first kind and none of the second.
 
     Args:
         wrong: the inputs for which an answer is wrong.
         right: those for which it is right.
-        is_telling: whether to look only for what often needs care, such as an empty list.
+        only_common: look only for what often needs care, such as an empty list.
     """
     if not wrong or len(right) < 2:
         return []
-    find = _telling_features if is_telling else _features
+    find = _telling_features if only_common else _features
     of_right = {feature for inputs in right for feature in find(inputs)}
     first, *others = (list(dict.fromkeys(find(inputs))) for inputs in wrong)
     found = [f for f in first if f not in of_right and all(f in features for features in others)]
-    return (found if found or is_telling else _out_of_range(wrong, right))[:2]
+    return (found if found or only_common else _out_of_range(wrong, right))[:2]
 
 
 def _out_of_range(wrong: Sequence[Inputs], right: Sequence[Inputs]) -> list[str]:

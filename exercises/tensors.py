@@ -1,4 +1,4 @@
-"""What the checks do with tensors.
+"""Make, compare and describe the tensors among the inputs and the results of an answer.
 
 PyTorch may be missing, as in a browser. Then no value is a tensor, and nothing else in this module is used.
 """
@@ -26,7 +26,7 @@ else:
 MAX_ROWS, MAX_COLUMNS = 8, 8
 """Larger tables are cut to this size, to a part that contains a difference."""
 
-AXES = {-1: "last axis", -2: "last axis but one", -3: "last axis but two"}
+AXES = {-1: "last axis", -2: "second-to-last axis (-2)", -3: "third-to-last axis (-3)"}
 """The names of axes, which are counted from the end."""
 
 
@@ -90,8 +90,8 @@ def equal_numbers(a: Any, b: Any) -> bool:
     return bool(is_close(a.flatten(), b.flatten()).all())
 
 
-def spread(x: Tensor, limit: int) -> list[float] | None:
-    """Return the numbers of a tensor one by one; None if it contains truth values, or more numbers than the limit."""
+def to_floats(x: Tensor, limit: int) -> list[float] | None:
+    """Return the numbers of a tensor as a list; None if they are booleans or complex, or more than the limit."""
     if x.dtype == torch.bool or x.is_complex() or x.numel() > limit:
         return None
     return list(map(float, x.detach().flatten().tolist()))
@@ -112,7 +112,7 @@ def describe_tensor(x: Tensor) -> tuple[list[str], list[str], list[str]]:
         telling += [f"has the dtype {str(x.dtype).removeprefix('torch.')}"] if x.dtype != torch.float32 else []
         less += ["is all zeros"] if not x.any() else ["contains 0"] if not x.all() else []
     short = [name for axis, name in AXES.items() if x.dim() > -axis and x.size(axis) == 1]
-    less += [f"has an axis of length one (the {name})" for name in short]
+    less += [f"has an axis of length one, the {name}" for name in short]
     return telling, less, ["isn't contiguous in memory"] if not x.is_contiguous() else []
 
 
@@ -234,11 +234,11 @@ def tables_side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
     """Return two tables of the same shape side by side, with a * after each entry of yours that differs."""
     yours, expected = yours.detach().cpu(), expected.detach().cpu()
     differs = ~is_close(yours, expected)
-    where = ""
-    if yours.dim() > 2:  # the first table in which they differ
-        index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (yours.dim() - 2)
+    n_axes = yours.dim()
+    index: tuple[int, ...] = ()
+    if n_axes > 2:  # the first table in which they differ
+        index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (n_axes - 2)
         yours, expected, differs = yours[index], expected[index], differs[index]
-        where = "[" + ", ".join(map(str, index)) + "]"
     rows, columns = (1, 1, *yours.shape)[-2:]
     yours, expected, differs = (t.reshape(rows, columns) for t in (yours, expected, differs))
     top, left = (differs.nonzero()[0].tolist()) if differs.any() else (0, 0)
@@ -248,6 +248,10 @@ def tables_side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
     decimals = _decimals(yours[window], expected[window], differs[window])
     your_rows = _table(yours[window], decimals, differs[window])
     expected_rows = _table(expected[window], decimals, torch.zeros_like(differs[window]))
+    is_cut = rows > MAX_ROWS or columns > MAX_COLUMNS
+    ends = [f"{part.start}:{min(part.stop, n)}" for part, n in zip(window, (rows, columns), strict=True)]
+    places = [*map(str, index), *(ends[-n_axes:] if is_cut else [])]
+    where = f"[{', '.join(places)}]" if places else ""
     headings = f"yours{where}", f"expected{where}"
     width = max(len(headings[0]), *map(len, your_rows)) + 4
     return ["", "  " + headings[0].ljust(width) + headings[1]] + [

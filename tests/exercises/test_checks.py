@@ -48,10 +48,11 @@ from exercises.checks import (
     translation,
     wmt14,
 )
-from exercises.compare import describe_difference, equal, to_builtin
+from exercises.compare import describe_difference, equal, to_builtin, type_with_article
 from exercises.formatting import format_inputs
 from exercises.limits import LimitReached
 from exercises.notebooks import ROOT
+from exercises.tensors import tables_side_by_side
 from transformer import decoding as package_decoding
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
@@ -1473,7 +1474,7 @@ for
     )
     only_large = message("softmax", lambda s: softmaxed(s) if s.dim() == 2 else softmaxed(s).flip(-1))
     assert "yours[0, 0]" in only_large
-    assert "float32 numbers of shape (2, 2, 3, 4)" in only_large
+    assert "float32 tensor of shape (2, 2, 3, 4)" in only_large
     masked = message("causal_mask", lambda n: causal_by_comparison(n).flip(-1))
     assert "[   ·*    ·  True*]    [True     ·     · ]" in masked
 
@@ -1924,10 +1925,8 @@ def test_plain_results_are_shown_beside_what_is_expected() -> None:
   [7]*     [5]
   0.5*     –"""
     )
-    assert said(list(range(30)), [*range(12), *range(13, 31)]).splitlines()[3].split() == [
-        "12*".replace("12", "13"),
-        "12",
-    ]
+    heading, first = said(list(range(30)), [*range(12), *range(13, 31)]).splitlines()[2:4]
+    assert heading.split("  ")[1] == "yours, from entry 12 on" and first.split() == ["13*", "12"]
     assert said({"a": 1, "b": 2}, {"a": 1, "c": 3}) == (
         """the result has wrong entries, marked with *
 
@@ -1938,6 +1937,27 @@ def test_plain_results_are_shown_beside_what_is_expected() -> None:
     assert all(len(line) < 140 for line in said([[1]], [[*range(1000)]]).splitlines())
     nested = said({"w": torch.zeros(2), "b": torch.ones(1)}, {"w": torch.tensor([0.0, 1.0]), "b": torch.ones(1)})
     assert nested.startswith("entry 'w' of the result has wrong numbers, marked with *")
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "heading"),
+    [
+        ((20, 12), (15, 10), "yours[15:20, 10:12]"),
+        ((20, 3), (1, 1), "yours[0:8, 0:3]"),
+        ((30,), (17,), "yours[17:25]"),
+        ((2, 3, 9), (1, 2, 8), "yours[1, 0:3, 8:9]"),
+        ((2, 3), (1, 1), "yours"),
+    ],
+)
+def test_a_part_of_a_table_has_its_place_in_the_heading(shape: Any, place: Any, heading: str) -> None:
+    expected, yours = torch.zeros(shape), torch.zeros(shape)
+    yours[place] = 1.0
+    lines = tables_side_by_side(yours, expected)
+    assert lines[1].split("    ")[0] == f"  {heading}" and "1*" in "".join(lines[2:])
+
+
+def test_a_type_has_its_article() -> None:
+    assert [type_with_article(x) for x in (nn.Embedding(1, 1), 3, 0.5)] == ["an Embedding", "an int", "a float"]
 
 
 def test_lists_are_copied_for_each_call() -> None:
@@ -1963,7 +1983,7 @@ def test_of_long_lists_of_tensors_only_the_shapes_are_shown() -> None:
     assert max(map(len, said.splitlines())) < 250
     batches = [(torch.zeros(5, 2), torch.zeros(5))] * 4
     (line,) = format_inputs({"batches": batches})
-    pair = "(float32 numbers of shape (5, 2), float32 numbers of shape (5,))"
+    pair = "(float32 tensor of shape (5, 2), float32 tensor of shape (5,))"
     assert line == f"  batches = [{pair}, {pair}, {pair}, … (4 in all)]"
     assert format_inputs({"parts": [torch.ones(2)]}) == ["  parts = [tensor([1, 1])]"]
 
@@ -1984,7 +2004,7 @@ def test_a_near_miss_is_told_which_mistake_it_looks_like() -> None:
     said = message("softmax", lambda s: torch.exp(s - s.amax(0, True)) / torch.exp(s - s.amax(0, True)).sum(0, True))
     assert said.startswith("✗ softmax: this looks like a known mistake: over the wrong axis\nYour columns sum to one")
     assert "In one of the tests, more than that is different:\nthe result has wrong numbers" in said
-    assert "float32 numbers of shape (2, 2, 3, 4)" in said, "the input on which it differs from the mistake"
+    assert "float32 tensor of shape (2, 2, 3, 4)" in said, "the input on which it differs from the mistake"
     said = message("softmax", lambda s: s.softmax(-2) if s.dim() == 2 else softmaxed(s))
     assert "softmax" in said and "this looks like" not in said, "PyTorch's own is refused first"
 

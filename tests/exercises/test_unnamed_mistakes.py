@@ -42,13 +42,13 @@ def title(*pairs: tuple[Any, Any]) -> str | None:
         (lambda x: 1 / x, "the reciprocal of the right result"),
         (torch.exp, "the exponential of the right result"),
         (torch.square, "the square of the right result"),
-        (torch.abs, "no sign"),
-        (lambda x: x.clamp(min=0), "cut off at 0"),
-        (lambda x: x.clamp(0, 1), "cut off at 0 and 1"),
+        (torch.abs, "the absolute value of the right result"),
+        (lambda x: x.clamp(min=0), "clipped at 0"),
+        (lambda x: x.clamp(0, 1), "clipped at 0 and 1"),
         (lambda x: torch.where(x > 2, torch.nan, x), "NaN, where there should be numbers"),
         (lambda x: torch.where(x > 2, torch.inf, x), "infinite, where there should be numbers"),
         (lambda x: x.flip(1), "reversed"),
-        (lambda x: x.roll(1, 1), "moved by one"),
+        (lambda x: x.roll(1, 1), "shifted by one"),
         (lambda x: x.cumsum(1), "a running sum"),
         (lambda x: x[:1].expand(2, 3), "the same all along an axis"),
         (lambda x: x.flatten()[[0, 3, 1, 4, 2, 5]].view(2, 3), "the right numbers in other places"),
@@ -86,6 +86,29 @@ def test_what_does_not_hold_for_all_results_is_not_told() -> None:
 )
 def test_masks(change: Any, found: str) -> None:
     assert title(*((change(mask), mask) for mask in (causal_mask(3), causal_mask(4)))) == found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [([1, 3, 5], "every second entry is wrong"), ([1, 2, 3, 4, 5], "only the first entry is right"), ([1], None)],
+)
+def test_a_pattern_along_an_axis_is_told_only_if_several_entries_are_wrong(wrong: list[int], found: str | None) -> None:
+    pairs = []
+    for right in (torch.arange(1.0, 13).view(2, 6), OTHER.repeat(1, 2) + 2):
+        yours = right.clone()
+        yours[:, wrong] = right[:, wrong] ** 2 + 7.5
+        pairs.append((yours, right))
+    assert title(*pairs) == found
+
+
+def test_in_a_mask_a_pattern_would_be_chance() -> None:
+    mask = torch.tensor([[True, False, True, False], [False, True, True, True]])
+    assert title((mask ^ torch.tensor([False, True, False, True]), mask)) is None
+
+
+def test_axes_without_a_name_are_not_mentioned() -> None:
+    x = torch.arange(32.0).view(2, 2, 2, 2, 2)
+    assert title((x.transpose(0, 4), x)) is None
 
 
 def test_factors_and_terms_are_told_by_the_inputs_that_they_equal() -> None:
@@ -130,13 +153,13 @@ def test_lists_texts_and_dicts(yours: Any, expected: Any, found: str) -> None:
 
 def test_what_is_special_about_the_inputs() -> None:
     short, long = [{"c": 4, "r": 6}, {"c": 8, "r": 16}], [{"c": 9, "r": 9}, {"c": 12, "r": 9}]
-    assert what_is_special(short, long, is_telling=False) == ["`c` is smaller than `r`"]
+    assert what_is_special(short, long, only_common=False) == ["`c` is smaller than `r`"]
     right: list[dict[str, Any]] = [{"x": [1, 2], "n": 3}, {"x": [4], "n": 2}]
-    assert what_is_special([{"x": [], "n": 3}], right, is_telling=True) == ["`x` is empty"]
-    assert what_is_special([{"x": [5, 7], "n": -3}], right, is_telling=True) == ["`n` is negative"]
-    assert what_is_special([{"x": [5, 5], "n": 3}], right, is_telling=False) == ["`x` contains equal entries"]
-    assert what_is_special([{"x": [5, 6, 7], "n": 40}], right, is_telling=False) == ["`n` is larger than 3"]
-    assert what_is_special([{"x": [1, 2], "n": 3}], right, is_telling=False) == []
+    assert what_is_special([{"x": [], "n": 3}], right, only_common=True) == ["`x` is empty"]
+    assert what_is_special([{"x": [5, 7], "n": -3}], right, only_common=True) == ["`n` is negative"]
+    assert what_is_special([{"x": [5, 5], "n": 3}], right, only_common=False) == ["`x` contains equal entries"]
+    assert what_is_special([{"x": [5, 6, 7], "n": 40}], right, only_common=False) == ["`n` is larger than 3"]
+    assert what_is_special([{"x": [1, 2], "n": 3}], right, only_common=False) == []
 
 
 def raised(function: Any) -> BaseException:
@@ -151,7 +174,7 @@ def raised(function: Any) -> BaseException:
         (lambda: TABLE.transpose(1, 2), "fewer axes"),
         (lambda: TABLE @ TABLE, "can't be multiplied"),
         (lambda: TABLE + TABLE.T, "shapes don't fit"),
-        (lambda: TABLE.view(4, 2), "another number"),
+        (lambda: TABLE.view(4, 2), "product of the new lengths"),
         (lambda: TABLE.T.view(6), "`reshape` copies"),
         (lambda: bool(TABLE), "as a whole"),
         (lambda: {}["a"], "no entry with this key"),
@@ -198,7 +221,7 @@ def test_a_mask_that_is_repeated_along_an_axis() -> None:
     said = judge("padding_mask", lambda ids, pad_id: (ids != pad_id)[:, None, None].expand(-1, 1, ids.size(1), -1))
     assert said[:2] == [
         "repeated along an axis",
-        "Your result is right, but repeated along the last axis but one, which should have the length one.",
+        "Your result is right, but repeated along the second-to-last axis (-2), which should have the length one.",
     ]
 
 
