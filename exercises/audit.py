@@ -1,4 +1,4 @@
-"""Keep answers from what none of them needs while they are graded: the solutions, other files, processes, the network.
+"""Deny answers, while they are graded, access to the solutions, other files, processes and the network.
 
 Python reports such operations to audit hooks before they happen, and a hook can't be removed (PEP 578). This stops
 whatever is written in Python. It doesn't stop machine code, so it is no sandbox.

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from exercises.compare import equal, equal_numbers, same_kind, to_builtin
-from exercises.limits import MAX_PRINTED, LimitReached
+from exercises.limits import MAX_PRINTED, PRINTED_TOO_MUCH, LimitReached
 from exercises.tensors import float_tensors, gradients, identical, is_module, is_tensor
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class CallResult:
     """What a call did."""
 
     results: tuple[Any, ...]
+    """What it returned; without meaning if it raised an exception."""
     error: BaseException | None
     """The exception that it raised."""
     printed: str
@@ -74,6 +75,9 @@ def call(
         guard: the context to call it in.
         multiple_results: whether a returned tuple or list is several results rather than one.
         with_gradients: whether to compute gradients with respect to all float tensors in the inputs.
+
+    Raises:
+        LimitReached: if the call exceeds a limit of `exercises.limits`.
     """
     copies = dict(zip(inputs, copy.deepcopy(list(inputs.values())), strict=True))
     tensors = dict(float_tensors(copies)) if with_gradients else {}
@@ -124,5 +128,5 @@ class _Printed(io.StringIO):
 
     def write(self, text: str) -> int:
         if self.tell() + len(text) > MAX_PRINTED:
-            raise LimitReached(f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?")
+            raise LimitReached(PRINTED_TOO_MUCH)
         return super().write(text)

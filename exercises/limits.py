@@ -28,6 +28,9 @@ MAX_MEMORY = 4 * 1024**3
 MAX_PRINTED = 100_000
 """Maximum number of characters that an answer may print in one call, and that a graded cell may print in all."""
 
+PRINTED_TOO_MUCH = f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?"
+"""The message for an answer that printed more."""
+
 
 class LimitReached(BaseException):
     """Raised when a limit is exceeded; not an Exception, so that ``except Exception`` in an answer can't catch it."""
@@ -38,7 +41,10 @@ class LimitReached(BaseException):
 
 @contextlib.contextmanager
 def limited(seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY) -> Iterator[None]:
-    """Limit computing time and memory inside the context. Stricter limits that hold already remain.
+    """Limit computing time and memory inside the context.
+
+    A stricter limit of memory that holds already remains. If a time limit is running already, it stays in force, and
+    this one is ignored.
 
     Args:
         seconds: limit of the main thread's computing time, so that it is the same on a busy computer and with any
@@ -111,7 +117,7 @@ class _LimitedStream:
     def write(self, text: str) -> int:
         self.left -= len(text)
         if self.left < 0:
-            raise LimitReached(f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?")
+            raise LimitReached(PRINTED_TOO_MUCH)
         return self.stream.write(text)
 
     def __getattr__(self, name: str) -> Any:

@@ -20,7 +20,7 @@ MAX_SECONDS = 2
 def unused_arguments(reference: Run, answer: Run, inputs: Sequence[Inputs]) -> list[str]:
     """Return the names of the arguments that change the reference's results, but never the answer's.
 
-    None are returned if no argument changes the answer's results: then something else is wrong.
+    The list is empty if no argument changes the answer's results: then something else is wrong.
     """
     end = computing_time() + MAX_SECONDS
     is_unused: dict[str, bool | None] = {}
@@ -28,7 +28,7 @@ def unused_arguments(reference: Run, answer: Run, inputs: Sequence[Inputs]) -> l
         is_unused[name] = _is_unused(name, reference, answer, inputs)
         if computing_time() > end:
             return []
-    return [name for name, it_is in is_unused.items() if it_is] if False in is_unused.values() else []
+    return [name for name, unused in is_unused.items() if unused] if False in is_unused.values() else []
 
 
 def _is_unused(name: str, reference: Run, answer: Run, inputs: Sequence[Inputs]) -> bool | None:
