@@ -11,7 +11,7 @@ ones, and what is special about the inputs for which they are wrong.
 An answer with the right results must also have the right gradients, and must leave its inputs as they were.
 
 An answer need not be a function of the inputs: if it's a class, or draws into a figure, `Exercise.observe` tells what
-its results are. And an answer that trains a model is called only once: see `Trial`.
+its results are. And an answer that trains a model is called only once: see `TrainingExercise`.
 """
 
 import contextlib
@@ -145,14 +145,13 @@ class Exercise:
 
     def judge(self, answer: Function) -> str | None:
         """Return None if the answer is right, else a message for the learner: what is wrong, then a hint."""
-        if not callable(answer):
-            return f"{self.name} is {type_with_article(answer)}, and should be a function"
+        if message := self._describe_if_no_function(answer):
+            return message
         difference = self._first_difference(answer)
         if difference is None:
             return self._find_changed_input(answer) or self._find_wrong_gradient(answer)
         number, actual = difference
-        is_open = isinstance(actual.error, NotImplementedError) and str(actual.error).startswith(NOT_DONE)
-        if is_open or isinstance(actual.error, RefusedError):
+        if _is_open(actual.error) or isinstance(actual.error, RefusedError):
             return str(actual.error)
         if number == len(self._cases) - 1:
             return NOT_REPEATABLE
@@ -170,6 +169,9 @@ class Exercise:
         """Return whether the check still rejects the named mistakes: if not, something has been tampered with."""
         wrong = [mistake.function for mistake in self.mistakes]
         return not any(map(self.is_right, wrong)) and (not wrong or self.judge(wrong[0]) is not None)
+
+    def _describe_if_no_function(self, answer: object) -> str | None:
+        return None if callable(answer) else f"{self.name} is {type_with_article(answer)}, and should be a function"
 
     @cached_property
     def _fresh(self) -> list[Inputs]:
@@ -369,22 +371,21 @@ class Exercise:
 
 
 @dataclass
-class Trial(Exercise):
+class TrainingExercise(Exercise):
     """A blank whose answer trains a model. It is called once, and its result is examined rather than compared."""
 
-    draw: Callable[[], Inputs] = dict
+    make_inputs: Callable[[], Inputs] = dict
     """Makes the inputs; they are too large to be made before they are needed."""
     examine: Callable[[Any], str | None] = field(default=lambda result: None)
     """Returns None if the result is right, else a message for the learner, as `judge` does."""
 
     def judge(self, answer: Function) -> str | None:
         """Return None if the answer is right, else a message for the learner: what is wrong, then a hint."""
-        if not callable(answer):
-            return f"{self.name} is {type_with_article(answer)}, and should be a function"
-        result = call(answer, self.draw(), self.guard)
+        if message := self._describe_if_no_function(answer):
+            return message
+        result = call(answer, self.make_inputs(), self.guard)
         if result.error:
-            is_open = isinstance(result.error, NotImplementedError) and str(result.error).startswith(NOT_DONE)
-            return str(result.error) if is_open else _describe_error(answer, result.error)
+            return str(result.error) if _is_open(result.error) else _describe_error(answer, result.error)
         try:
             return self.examine(result.results[0])
         except Exception as error:
@@ -437,16 +438,18 @@ class Topic:
 
         return register
 
-    def trial(
-        self, draw: Callable[[], Inputs], examine: Callable[[Any], str | None], seconds: float
-    ) -> Callable[[Function], Trial]:
-        """Return a decorator that turns a reference implementation into an exercise that trains; see `Trial`."""
+    def training_exercise(
+        self, make_inputs: Callable[[], Inputs], examine: Callable[[Any], str | None], seconds: float
+    ) -> Callable[[Function], TrainingExercise]:
+        """Return a decorator that turns a reference implementation into a `TrainingExercise`."""
 
-        def register(reference: Function) -> Trial:
+        def register(reference: Function) -> TrainingExercise:
             name = reference.__name__
-            trial = Trial(name, reference, (), ("result",), seconds=seconds, draw=draw, examine=examine)
-            self.exercises[name] = trial
-            return trial
+            exercise = TrainingExercise(
+                name, reference, (), ("result",), seconds=seconds, make_inputs=make_inputs, examine=examine
+            )
+            self.exercises[name] = exercise
+            return exercise
 
         return register
 
@@ -482,7 +485,7 @@ class Topic:
         """Return a message if an answer is wrong only because it calls the learner's wrong answer to another blank."""
         variables, code = getattr(answer, "__globals__", {}), getattr(answer, "__code__", None)
         called = [name for name in getattr(code, "co_names", ()) if name in self.exercises and name in variables]
-        if isinstance(exercise, Trial) or not called:
+        if isinstance(exercise, TrainingExercise) or not called:
             return None
         with mock.patch.dict(variables, {name: getattr(self.given, name) for name in called}):
             if not exercise.is_right(answer):
@@ -517,6 +520,11 @@ class Given:
             return self.answers.get(name, self._topic.exercises[name].reference)(*arguments, **named)
 
         return function
+
+
+def _is_open(error: BaseException | None) -> bool:
+    """Return whether an answer raised the exception of a blank that has not been filled in."""
+    return isinstance(error, NotImplementedError) and str(error).startswith(NOT_DONE)
 
 
 def _describe_error(answer: Function, error: BaseException) -> str:

@@ -2204,7 +2204,7 @@ def _judge_translations(model: nn.Module, validation: list[float]) -> str | None
     return f"BLEU {score:.1f} on unseen sentences, and the goal is {BLEU_GOAL}\n{advice}"
 
 
-@topic.trial(_draw_data, _examine_run, TRAINING_SECONDS)
+@topic.training_exercise(_draw_data, _examine_run, TRAINING_SECONDS)
 def train_translator(
     train: list[Pair], validation: list[Pair], vocab_size: int
 ) -> tuple[nn.Module, list[float], list[float]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from exercises.check import Exercise, Topic, Trial
+from exercises.check import Exercise, Topic, TrainingExercise
 from exercises.make import read_solution
 from exercises.notebooks import answer_key, check_key, solution_sources, topic_of
 
@@ -57,7 +57,7 @@ def mutants(source: Path) -> dict[str, list[Mutant]]:
     A blank whose check trains a model is left out: it judges the model, and many a change is as good.
     """
     cells = {key: cell["source"] for cell in read_solution(source)["cells"] if (key := answer_key(cell))}
-    trials = {name for name, exercise in _topic(source).exercises.items() if isinstance(exercise, Trial)}
+    trials = {name for name, exercise in _topic(source).exercises.items() if isinstance(exercise, TrainingExercise)}
     return {b: _taking_turns(_mutants(b, text), by="operator") for b, text in cells.items() if b not in trials}
 
 

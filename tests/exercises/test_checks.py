@@ -26,7 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from exercises import check as check_module
 from exercises import limits
 from exercises.calls import call
-from exercises.check import Exercise, Mistake, Topic, Trial, WrongAnswerError
+from exercises.check import Exercise, Mistake, Topic, TrainingExercise, WrongAnswerError
 from exercises.checks import (
     attention,
     attention_heads,
@@ -88,7 +88,7 @@ TOPICS = {
     "train_your_own": train_your_own.topic,
 }
 ALL = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
-TRIALS = [exercise for exercise in ALL if isinstance(exercise, Trial)]
+TRIALS = [exercise for exercise in ALL if isinstance(exercise, TrainingExercise)]
 """They train a model, and have tests of their own."""
 EXERCISES = [exercise for exercise in ALL if exercise not in TRIALS]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]

@@ -11,7 +11,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 from exercises import __main__ as command
 from exercises.calls import call
-from exercises.check import Exercise, Trial, WrongAnswerError
+from exercises.check import Exercise, TrainingExercise, WrongAnswerError
 from exercises.make import execute, filled_answers, filled_notebooks, find_drift, make, make_exercise, read_solution
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
@@ -151,9 +151,9 @@ def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Pa
             assert "<summary>Help: <code>" in cell["source"]
 
 
-def train_briefly(trial: Trial, answer: Any) -> str | None:
+def train_briefly(trial: TrainingExercise, answer: Any) -> str | None:
     """Call the answer with the first twenty entries of each list, and judge only whether it raises an exception."""
-    inputs = {name: value[:20] if isinstance(value, list) else value for name, value in trial.draw().items()}
+    inputs = {name: value[:20] if isinstance(value, list) else value for name, value in trial.make_inputs().items()}
     error = call(answer, inputs).error
     return None if error is None else str(error)
 
@@ -164,7 +164,7 @@ def test_each_open_blank_fails_its_own_check_and_no_other(
 ) -> None:
     # Nobody tampers with the checks here, and to make sure of it takes longer than the rest.
     monkeypatch.setattr(Exercise, "rejects_mistakes", lambda exercise: True)
-    monkeypatch.setattr(Trial, "judge", train_briefly)
+    monkeypatch.setattr(TrainingExercise, "judge", train_briefly)
     notebook, exercise = read_solution(source), make_exercise(read_solution(source))
     keys = [key for cell in notebook["cells"] if (key := answer_key(cell))]
     for still_open in keys:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from exercises import limits
-from exercises.check import Trial
+from exercises.check import TrainingExercise
 from exercises.checks import train_your_own as checks
 from exercises.notebooks import NOT_DONE
 from tests.exercises.test_checks import TRIALS
@@ -150,7 +150,7 @@ def test_a_trial_that_raises_or_returns_no_model_is_explained() -> None:
         raise NotImplementedError(f"{NOT_DONE}: write")
 
     for trial in TRIALS:
-        assert isinstance(trial, Trial) and trial.rejects_mistakes()
+        assert isinstance(trial, TrainingExercise) and trial.rejects_mistakes()
         assert trial.judge(lambda *_: None) == (
             "it should return three values: the model, the training losses and the validation losses"
         )
