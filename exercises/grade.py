@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from exercises.limits import PATIENCE, TRAINING_TOPICS
+from exercises.limits import PATIENCE, TRAINING_TOPICS, did_not_finish
 from exercises.notebooks import (
     NOT_DONE,
     ROOT,
@@ -36,17 +36,18 @@ from exercises.notebooks import (
     check_key,
     course_notebooks,
     find_notebooks,
+    find_original,
     notebook_text,
     read_notebook,
     topic_of,
 )
 from transformer.errors import UserError
 
-MARK = "EXERCISES_GRADING"
-"""An environment variable that marks every process of a grading run, so that all of them can be found and ended."""
+RUN_ID = "EXERCISES_GRADING"
+"""An environment variable with the id of a grading run, by which all its processes can be found and ended."""
 
 RESULTS = "EXERCISES_RESULTS"
-"""An environment variable with the number of the file to which pytest writes the results; no kernel inherits it."""
+"""An environment variable with the file descriptor to which pytest writes the results; no kernel inherits it."""
 
 STARTUP = """\
 import exercises.checks.{topic}  # takes seconds, because it imports PyTorch, and must not count towards a cell's time
@@ -93,7 +94,7 @@ class Grade:
     """The result of grading a notebook."""
 
     path: Path
-    exercise: str
+    notebook: str
     """Name of the exercise notebook, such as ``02_attention``; empty if the notebook could not be graded."""
     messages: dict[str, str | None]
     """Exercise → None if the answer is right, else a message for the learner."""
@@ -119,7 +120,7 @@ class Grade:
 
     def __str__(self) -> str:
         lines = [line for key in self.messages for line in self.describe(key)]
-        title = f"{self.exercise.replace('_', ' ')} · {printable(str(self.path))}"
+        title = f"{self.notebook.replace('_', ' ')} · {printable(str(self.path))}"
         return "\n".join([title, *lines, f"  {self.points} of {len(self.messages)}"])
 
 
@@ -135,15 +136,15 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
         A grade for each notebook. A notebook that cannot be graded does not affect the others: its ``failure`` is set.
 
     Raises:
-        UserError: if there is no notebook for a name.
+        UserError: if there is no notebook for a name, or the limit is less than a second.
     """
     if seconds < 1:
         raise UserError(f"--seconds must be at least 1; got {seconds}")
-    run = uuid.uuid4().hex
+    prefix = uuid.uuid4().hex
 
-    def grade_one(path: Path, mark: str) -> Grade:
+    def grade_one(path: Path, run_id: str) -> Grade:
         try:
-            return grade(read_submission(path, root), seconds, mark)
+            return grade(read_submission(path, root), seconds, run_id)
         except UserError as error:
             return Grade(path, "", {}, printable(str(error)))
         except Exception as error:  # whatever is wrong with one file, the others are graded
@@ -153,9 +154,9 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
             paths = find_notebooks(names, root)
-            return list(pool.map(grade_one, paths, (f"{run}-{i}-" for i in range(len(paths)))))
+            return list(pool.map(grade_one, paths, (f"{prefix}-{i}-" for i in range(len(paths)))))
         finally:
-            _kill_processes(run)
+            _kill_processes(prefix)
 
 
 def read_submission(path: Path, root: Path = ROOT) -> Submission:
@@ -167,10 +168,8 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
     notebook = read_notebook(path)
     answers = {key: cell["source"] for cell in notebook["cells"] if (key := answer_key(cell))}
     known = {path: _keys(read_notebook(path)) for path in course_notebooks(root)}
-    course_notebook, keys = max(known.items(), key=lambda item: len(answers.keys() & set(item[1])))
-    if not answers.keys() & set(keys):
-        raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
-    if missing := [key for key in keys if key not in answers]:
+    course_notebook = find_original(path, answers, known)
+    if missing := [key for key in known[course_notebook] if key not in answers]:
         raise UserError(
             f"{path}: no cell begins with `# answer: {missing[0]}`; put that line back at the top of your answer"
         )
@@ -178,15 +177,15 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
     return Submission(path, course_notebook, answers)
 
 
-def grade(submission: Submission, seconds: int, mark: str) -> Grade:
+def grade(submission: Submission, seconds: int, run_id: str) -> Grade:
     """Run one notebook and collect the results of its checks."""
     keys = _keys(assemble(submission))
     seconds = max(seconds, TRAINING_TOPICS.get(topic_of(submission.course_notebook), 0))
     folder = Path(tempfile.mkdtemp(prefix="grading-"))
     try:
-        records = _run(submission, folder, seconds, mark, timeout=150 + 2 * len(keys) * (PATIENCE * seconds + 5))
+        records = _run(submission, folder, seconds, run_id, timeout=150 + 2 * len(keys) * (PATIENCE * seconds + 5))
     finally:
-        _kill_processes(mark)
+        _kill_processes(run_id)
         shutil.rmtree(folder, ignore_errors=True)
     return Grade(
         submission.path, submission.course_notebook.stem, {key: _message(key, records, seconds) for key in keys}
@@ -254,7 +253,7 @@ def _keys(notebook: Notebook) -> list[str]:
 
 
 def _run(
-    submission: Submission, folder: Path, seconds: int, mark: str, timeout: int, attempts: int = 3
+    submission: Submission, folder: Path, seconds: int, run_id: str, timeout: int, attempts: int = 3
 ) -> list[dict[str, Any]]:
     """Run the notebook and return the result of each cell, as `exercises.pytest_plugin` reported it in time."""
     (folder / "graded.ipynb").write_text(notebook_text(assemble(submission)), "utf-8")
@@ -266,7 +265,7 @@ def _run(
     )
     environment = {
         **os.environ,
-        MARK: mark,
+        RUN_ID: run_id,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "IPYTHONDIR": str(folder / "ipython"),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -306,7 +305,7 @@ def _run(
     if not records:
         text = (folder / "log").read_text("utf-8")
         if NOT_STARTED in text and attempts > 1:
-            return _run(submission, folder, seconds, mark, timeout, attempts - 1)
+            return _run(submission, folder, seconds, run_id, timeout, attempts - 1)
         raise UserError(f"the notebook could not be run; the end of the log:\n{text[-2000:]}")
     for record in records:
         if not record["key"] and record["outcome"] not in ("passed", "skipped"):
@@ -320,7 +319,7 @@ def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | Non
         if record["outcome"] == "died":
             return "it ended the whole Python process: by an exit, by a crash, or by using too much memory"
         if record["outcome"] == "timed out":
-            return f"it did not finish within {seconds} s: is there an endless loop?"
+            return did_not_finish(seconds)
     if "check" not in by_kind:
         return "not graded, because an earlier answer stopped the notebook"
     check, answer = by_kind["check"], by_kind["answer"]
@@ -349,9 +348,9 @@ def printable(text: str) -> str:
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
-def _kill_processes(mark: str) -> None:
-    """Kill every process whose mark begins with this prefix."""
+def _kill_processes(prefix: str) -> None:
+    """Kill every process of the runs whose ids begin with this prefix."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK, "").startswith(mark):
+            if process.environ().get(RUN_ID, "").startswith(prefix):
                 process.kill()

@@ -13,13 +13,14 @@ from exercises.mistakes import count_mistakes
 def as_json(grades: Sequence[Grade]) -> str:
     """Return a JSON object with ``grades``, one object for each notebook, and ``mistakes`` (see `count_mistakes`).
 
-    In a grade, ``messages`` contains, for each exercise, null if it is right and otherwise the message for the learner.
+    In a grade, ``notebook`` is the path, and ``exercise`` the name of the course's notebook, such as ``02_attention``.
+    ``messages`` contains, for each exercise in it, null if it is right and otherwise the message for the learner.
     ``failure`` is the reason why a notebook could not be graded, or null.
     """
     rows = [
         {
             "notebook": str(grade.path),
-            "exercise": grade.exercise or None,
+            "exercise": grade.notebook or None,
             "points": grade.points,
             "of": len(grade.messages),
             "messages": grade.messages,
@@ -31,15 +32,15 @@ def as_json(grades: Sequence[Grade]) -> str:
 
 
 def as_csv(grades: Sequence[Grade]) -> str:
-    """Return CSV with a row for each notebook: its path, the exercise, the points, and 1 or 0 for each blank.
+    """Return CSV with a row for each notebook: its path, its name, the points, and 1 or 0 for each exercise.
 
-    The column of a blank is named like ``masking.causal_mask``; it is empty for notebooks of other exercises.
+    The column of an exercise is named like ``masking.causal_mask``; it is empty for other notebooks.
     """
     rows = []
     for grade in grades:
-        columns = {"notebook": _as_text(str(grade.path)), "exercise": grade.exercise}
-        counts = {"points": grade.points, "of": len(grade.messages)} if grade.exercise else {}
-        blanks = {f"{grade.exercise[3:]}.{key}": int(message is None) for key, message in grade.messages.items()}
+        columns = {"notebook": _as_text(str(grade.path)), "exercise": grade.notebook}
+        counts = {"points": grade.points, "of": len(grade.messages)} if grade.notebook else {}
+        blanks = {f"{grade.notebook[3:]}.{key}": int(message is None) for key, message in grade.messages.items()}
         rows.append({**columns, **counts, "failure": _as_text(grade.failure), **blanks})
     fields = dict.fromkeys(["notebook", "exercise", "points", "of", "failure", *(key for row in rows for key in row)])
     text = io.StringIO()
@@ -67,7 +68,7 @@ def as_junit(grades: Sequence[Grade]) -> str:
         attributes = {"name": path} | {name: str(count) for name, count in counts.items()}
         suite = ElementTree.SubElement(suites, "testsuite", attributes)
         for name, message in grade.messages.items():
-            case = ElementTree.SubElement(suite, "testcase", classname=grade.exercise, name=name)
+            case = ElementTree.SubElement(suite, "testcase", classname=grade.notebook, name=name)
             if message is not None:
                 ElementTree.SubElement(case, "failure", message=message.partition("\n")[0]).text = message
         if grade.failure:

@@ -47,32 +47,32 @@ def mistake_name(message: str) -> str:
 
 
 def count_mistakes(grades: Sequence["Grade"]) -> dict[str, dict[str, Counter[str]]]:
-    """Count the mistakes in the exercises of which there is more than one graded notebook.
+    """Count the mistakes in each of the course's notebooks that was graded more than once.
 
     Returns:
-        Exercise notebook → exercise → name of the mistake → number of notebooks, the most frequent mistake first.
+        Name of the notebook → exercise → name of the mistake → number of notebooks, the most frequent mistake first.
     """
-    notebooks = Counter(grade.exercise for grade in grades if grade.exercise)
+    notebooks = Counter(grade.notebook for grade in grades if grade.notebook)
     counts: dict[str, dict[str, Counter[str]]] = {}
     for grade in grades:
-        if notebooks[grade.exercise] > 1:
+        if notebooks[grade.notebook] > 1:
             for key, message in grade.messages.items():
-                names = counts.setdefault(grade.exercise, {}).setdefault(key, Counter())
+                names = counts.setdefault(grade.notebook, {}).setdefault(key, Counter())
                 names.update([mistake_name(message)] if message is not None else [])
     return {
-        exercise: {key: Counter(dict(names.most_common())) for key, names in blanks.items()}
-        for exercise, blanks in counts.items()
+        notebook: {key: Counter(dict(names.most_common())) for key, names in exercises.items()}
+        for notebook, exercises in counts.items()
     }
 
 
 def histogram(grades: Sequence["Grade"]) -> Iterator[str]:
     """Yield lines that show how frequent each mistake is, as counted by `count_mistakes`."""
-    for exercise, blanks in count_mistakes(grades).items():
-        messages = [grade.messages for grade in grades if grade.exercise == exercise]
-        longest = max((count for names in blanks.values() for count in names.values()), default=1)
+    for notebook, exercises in count_mistakes(grades).items():
+        messages = [grade.messages for grade in grades if grade.notebook == notebook]
+        longest = max((count for names in exercises.values() for count in names.values()), default=1)
         width = min(longest, MAX_BAR)
-        yield f"\nmistakes in {exercise.replace('_', ' ')} ({len(messages)} notebooks)"
-        for key, names in blanks.items():
+        yield f"\nmistakes in {notebook.replace('_', ' ')} ({len(messages)} notebooks)"
+        for key, names in exercises.items():
             yield f"  {key}: {sum(answers[key] is None for answers in messages)} right"
             for name, count in names.items():
                 bar = "█" * max(1, round(count * width / longest))

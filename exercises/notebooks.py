@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +125,24 @@ def check_answers_are_unique(notebook: Notebook, path: Path) -> None:
     for key, count in Counter(filter(None, map(answer_key, notebook["cells"]))).items():
         if count > 1:
             raise UserError(f"{path}: more than one cell begins with `# answer: {key}`; keep only one of them")
+
+
+def find_original(path: Path, answers: Collection[str], exercises: Mapping[Path, Collection[str]]) -> Path:
+    """Return the notebook of the course that has most exercises in common with a learner's.
+
+    Args:
+        path: the learner's notebook.
+        answers: the names of its answers.
+        exercises: notebook of the course → the names of its exercises.
+
+    Raises:
+        UserError: if they have none in common.
+    """
+    common = {original: len({*answers} & {*names}) for original, names in exercises.items()}
+    original = max(common, key=lambda original: common[original])
+    if not common[original]:
+        raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
+    return original
 
 
 def read_notebook(path: Path) -> Notebook:

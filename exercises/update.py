@@ -12,6 +12,7 @@ from exercises.notebooks import (
     answer_key,
     check_answers_are_unique,
     check_key,
+    find_original,
     is_open,
     notebook_text,
     read_notebook,
@@ -40,10 +41,8 @@ def update(path: Path, root: Path = ROOT) -> str:
     check_answers_are_unique(old, path)
     answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
     exercises = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
-    keys = {source: {answer_key(cell) for cell in new["cells"]} - {None} for source, new in exercises.items()}
-    source = max(keys, key=lambda source: len(keys[source] & answers.keys()))
-    if not keys[source] & answers.keys():
-        raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
+    keys = {source: {key for cell in new["cells"] if (key := answer_key(cell))} for source, new in exercises.items()}
+    source = find_original(path, answers, keys)
     new = exercises[source]
     course_texts = {_without_docstring(cell["source"]) for cell in new["cells"]}
     left_out = [cell for cell in old["cells"] if _without_docstring(cell["source"]) not in course_texts]
@@ -54,13 +53,13 @@ def update(path: Path, root: Path = ROOT) -> str:
         if (key := answer_key(cell)) in copied:
             cell["source"] = answers[str(key)]
     added = _insert_cells(new, _added_cells(old))
-    orphans = [text for key, text in answers.items() if key not in keys[source] and not is_open(text)]
-    new["cells"] += map(_text_cell, orphans)
+    removed = [text for key, text in answers.items() if key not in keys[source] and not is_open(text)]
+    new["cells"] += map(_text_cell, removed)
     text = notebook_text(new)
     backup = path.with_name(f"{path.name}.bak")
     summary = f"{path}: copied {_count(len(copied), 'answer')} and {_count(added, 'cell')} of your own"
-    if orphans:
-        summary += f"; appended {_count(len(orphans), 'answer')} to exercises that no longer exist"
+    if removed:
+        summary += f"; appended {_count(len(removed), 'answer')} to exercises that no longer exist"
     if unfinished:
         summary += f"; not copied, but kept in {backup.name}: {_count(len(unfinished), 'unfinished answer')}"
     if nameless:

@@ -14,7 +14,7 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import MARK, Grade, forbidden_name, grade_all, read_submission
+from exercises.grade import RUN_ID, Grade, forbidden_name, grade_all, read_submission
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, find_notebooks, notebook_text, read_notebook
 from transformer.errors import UserError
 
@@ -313,7 +313,7 @@ def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            if MARK in environment and all(environment.get(name) == value for name, value in ours.items()):
+            if RUN_ID in environment and all(environment.get(name) == value for name, value in ours.items()):
                 left.append(process.cmdline())
         except (psutil.Error, OSError):
             pass
@@ -409,7 +409,7 @@ def test_no_file_keeps_the_others_from_being_graded(tmp_path: Path, monkeypatch:
     (tmp_path / "i_crash.ipynb").write_text(exercise)
     graded: list[str] = []
 
-    def grade(submission: grading.Submission, seconds: int, mark: str) -> Grade:
+    def grade(submission: grading.Submission, seconds: int, run_id: str) -> Grade:
         if submission.path.stem == "i_crash":
             raise RuntimeError("a fault of the grader")
         notebook_text(grading.assemble(submission)).encode("utf-8")
@@ -462,11 +462,11 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_end_of_one_notebook_is_not_that_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes are found by the beginning of their mark: the first notebook's must not begin the tenth's."""
-    marks: list[str] = []
+    """Processes are found by the beginning of their run's id: the first notebook's must not begin the tenth's."""
+    run_ids: list[str] = []
 
-    def note(submission: object, seconds: int, mark: str) -> Grade:
-        marks.append(mark)
+    def note(submission: object, seconds: int, run_id: str) -> Grade:
+        run_ids.append(run_id)
         return Grade(tmp_path, "", {}, None)
 
     monkeypatch.setattr(grading, "grade", note)
@@ -474,5 +474,5 @@ def test_the_end_of_one_notebook_is_not_that_of_another(tmp_path: Path, monkeypa
     for number in range(12):
         (tmp_path / f"{number}.ipynb").write_text("{}")
     grade_all([str(tmp_path)])
-    assert len(marks) == 12
-    assert not [(a, b) for a in marks for b in marks if a != b and b.startswith(a)]
+    assert len(run_ids) == 12
+    assert not [(a, b) for a in run_ids for b in run_ids if a != b and b.startswith(a)]
