@@ -111,7 +111,7 @@ STEPS: dict[str, Step] = {
     ),
     "implementations": Step(
         "How do other implementations compare?",
-        **_bench("train", "loss", "beam", "beam-lengths", "greedy", quick=["--rounds", "1"]),
+        **_bench("train", "loss", "beam", "beam-long", "beam-short", "greedy", quick=["--rounds", "1"]),
     ),
     **{
         f"captions-{seed}": Step(

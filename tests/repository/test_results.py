@@ -535,7 +535,7 @@ def test_speeds_are_compared_round_by_round(root: Path) -> None:
     theirs = {"name": "theirs", "speeds": [5.0, 60.0], "peak_memory": None}
     failed = {"name": "failed", "speeds": [], "peak_memory": None, "error": "ran out of memory"}
     rows = [ours, theirs, failed]
-    named = [{"name": n, "title": "", "unit": "tokens/s", "implementations": rows} for n in ("beam", "beam-lengths")]
+    named = [{"name": n, "title": "", "unit": "tokens/s", "implementations": rows} for n in ("beam", "beam-long")]
     path = root / "book" / "results" / "bench-a.json"
     path.write_text(json.dumps({**FACTS, "command": "transformer bench", "rounds": "2", "benchmarks": named}))
     picture, _ = section("speed", root)

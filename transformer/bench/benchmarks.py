@@ -1,4 +1,4 @@
-"""The benchmarks: seven workloads, each processed by our implementation and by others from the same input.
+"""The benchmarks: each times several ways to process the same input, by our implementation and, in most, by others.
 
 Models and data are created only when an implementation is prepared, which happens in its own process.
 """
@@ -97,15 +97,20 @@ def beam(options: BenchmarkOptions) -> Benchmark:
     )
 
 
-def beam_lengths(options: BenchmarkOptions) -> Benchmark:
-    """Beam search for short translations, and for translations that are eight times as long."""
-    lengths = options.size(160, 24), options.size(20, 3)
-    implementations = []
-    for tokens in lengths:
-        ours, _, ctranslate2 = _searches(options, tokens, beam_size=4)
-        implementations += [replace(one, name=f"{one.name}, {tokens} tokens") for one in (ours, ctranslate2)]
-    title = f"beam size 4, {_decoding_sizes(options)}, {lengths[0]} and {lengths[1]} tokens generated"
-    return Benchmark("beam-lengths", title, "sentences/s", implementations)
+def beam_long(options: BenchmarkOptions) -> Benchmark:
+    """Beam search for long translations."""
+    return _beam_of_length("beam-long", options, options.size(160, 24))
+
+
+def beam_short(options: BenchmarkOptions) -> Benchmark:
+    """Beam search for translations that are an eighth as long."""
+    return _beam_of_length("beam-short", options, options.size(20, 3))
+
+
+def _beam_of_length(name: str, options: BenchmarkOptions, tokens: int) -> Benchmark:
+    ours, _, ctranslate2 = _searches(options, tokens, beam_size=4)
+    title = f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated"
+    return Benchmark(name, title, "sentences/s", [ours, ctranslate2])
 
 
 def greedy(options: BenchmarkOptions) -> Benchmark:
@@ -145,7 +150,8 @@ BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
     "train": train,
     "loss": loss,
     "beam": beam,
-    "beam-lengths": beam_lengths,
+    "beam-long": beam_long,
+    "beam-short": beam_short,
     "greedy": greedy,
     "int8": int8,
     "processes": processes,
@@ -270,7 +276,7 @@ def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionImpl
 def model_without_eos(options: BenchmarkOptions, attention: AttentionImplementation = "fused") -> Transformer:
     """Create a model that never ends a translation, so that all implementations generate the same number of tokens.
 
-    The embeddings of the special tokens are zero and so are their logits. The best of many random logits are higher.
+    The embeddings of pad, bos and eos are zero, and so are their logits. The best of many random logits are higher.
     """
     torch.manual_seed(1)  # the same weights in all processes
     config = _config(options, options.size(*DECODING_VOCABULARY), attention)

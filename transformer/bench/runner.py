@@ -122,7 +122,7 @@ def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: 
                         row.peak_memory = peak if implementation.memory else None
                     elif not row.error:
                         row.speeds.append(workers[implementation].run_round())
-                except ImportError:
+                except ModuleNotFoundError:
                     row.error = NOT_INSTALLED
                 except Exception as error:
                     row.speeds, row.peak_memory = [], None
@@ -161,7 +161,7 @@ class Worker:
         """Return the smallest reply of the processes: a speed, which counts the work of them all, or the peak memory.
 
         Raises:
-            ImportError: if a package is not installed.
+            ModuleNotFoundError: if a package is not installed.
             RuntimeError: if a process dies, for example for lack of memory.
             Exception: whatever the workload raises.
         """

@@ -40,7 +40,7 @@ QUICK = BenchmarkOptions(choose_device("cpu"), threads=1, quick=True)
 @pytest.fixture
 def without_ctranslate2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """CTranslate2 cannot be imported in any process, even where it is installed."""
-    (tmp_path / "ctranslate2.py").write_text("raise ImportError")
+    (tmp_path / "ctranslate2.py").write_text("raise ModuleNotFoundError")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -64,9 +64,29 @@ def test_the_command_measures_everything(
             else:
                 assert len(row.speeds) == 1 and row.speed > 0
             assert (row.peak_memory or 0) >= 0 and (row.peak_memory is not None) == implementation.memory
-        if record["name"] in ("beam", "beam-lengths"):
+        if record["name"] in ("beam", "beam-long", "beam-short"):
             missing = next(line for line in printed.splitlines() if line.startswith("| CTranslate2"))
             assert NOT_INSTALLED in missing
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(ModuleNotFoundError("no x"), NOT_INSTALLED), (ImportError("x has no name y"), "failed: x has no name y")],
+)
+def test_only_a_package_that_is_not_there_is_not_installed(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare() -> Workload:
+        raise error
+
+    monkeypatch.setattr(runner, "Worker", InProcess)
+    (row,) = run(Benchmark("a", "", "", [Implementation("x", prepare)]), QUICK, rounds=1, progress=False)
+    assert row.error == told
+
+
+@pytest.mark.parametrize("name", ["beam", "beam-long", "beam-short", "greedy", "int8"])
+def test_translations_of_one_length_are_compared(name: str) -> None:
+    assert len({one.prepare.args[1] for one in BENCHMARKS[name](QUICK).implementations}) == 1  # type: ignore[attr-defined]
 
 
 def prepare_facts(path: Path) -> Workload:
