@@ -30,6 +30,7 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, labels: Tensor, label_smooth
         x: (tokens, d_model).
         weight: (vocab_size, d_model).
         labels: (tokens,), int64.
+        label_smoothing: from 0 (none) to 1 (labels don't matter).
     """
     return F.cross_entropy(F.linear(x, weight), labels, label_smoothing=label_smoothing, reduction="sum")
 
@@ -37,7 +38,8 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, labels: Tensor, label_smooth
 def linear_kl_divergence(x: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
     """Compute the same loss as a KL divergence from the smoothed labels, a dense matrix (tokens, vocab_size).
 
-    It is smaller than the cross-entropy by the entropy of the smoothed labels, a constant; the gradients are equal.
+    It is smaller than the cross-entropy by the entropy of the smoothed labels, a constant; the gradients are equal. The
+    arguments are those of `linear_cross_entropy`.
     """
     log_probs = F.linear(x, weight).log_softmax(-1)
     smoothed = torch.full_like(log_probs, label_smoothing / len(weight))

@@ -49,6 +49,7 @@ def measure_recipes(
     progress: bool = True,
 ) -> Iterator[str]:
     """Measure recipes as `measure` does and yield what `report.present` does, two tables per recipe."""
+    steps = whole_rounds(steps, options.device)
     records = (measure(*item, options, steps, compiled, progress) for item in recipes.items())
     per_round = steps_per_round(options.device)
     rounds = "single steps" if per_round == 1 else f"rounds of {per_round} steps"
@@ -62,12 +63,17 @@ def measure(
     """Train a recipe and the same with ``torch.nn.Transformer``; return a record for the JSON file.
 
     Args:
-        steps: number of measured steps; rounded up to full rounds.
+        steps: number of measured steps; rounded up to whole rounds.
         compiled: compile both models.
+
+    Returns:
+        The recipe's name and sizes, what `step_statistics` returns, and the `Measurement` of each implementation. On a
+        GPU, our batches are split until they fit into its memory, as in a training; the baseline's are not.
 
     Raises:
         UserError: if training fails.
     """
+    steps = whole_rounds(steps, options.device)
     with torch.device("meta"):  # shapes without memory
         model = Transformer(recipe.model)
     parameters = sum(p.numel() for p in model.parameters())
@@ -96,7 +102,7 @@ def measure(
             Implementation("torch.nn.Transformer", partial(train, baseline=True), memory=True),
             Implementation("matrix products alone", partial(_matrix_products, options, tokens / record["flops"])),
         ]
-        rounds = math.ceil(steps / steps_per_round(options.device))
+        rounds = steps // steps_per_round(options.device)
         rows = run(Benchmark(name, "", "target tokens/s", implementations), options, rounds, progress)
     if rows[0].error:
         raise UserError(
@@ -109,6 +115,12 @@ def measure(
 def steps_per_round(device: Device) -> int:
     """Return how many steps are measured together."""
     return GPU_STEPS if device.type == "cuda" else 1
+
+
+def whole_rounds(steps: int, device: Device) -> int:
+    """Round a number of steps up to whole rounds."""
+    per_round = steps_per_round(device)
+    return math.ceil(steps / per_round) * per_round
 
 
 def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> int:
@@ -128,6 +140,10 @@ def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int
         model: the recipe's, on the device "meta".
         folder: the prepared data.
         steps: how many.
+
+    Returns:
+        ``target_tokens`` and ``source_tokens``, without padding; ``padded_tokens``, both with padding; ``flops``,
+        forward and backward; and ``loading_seconds``, for making the batches.
     """
     config = recipe.training
     parts = config.gradient_accumulation_steps
@@ -139,7 +155,7 @@ def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int
         gradient_accumulation_steps=parts,
     )
     seconds, loaded = timed(Device(torch.device("cpu")), lambda: list(islice(batches, steps * parts)))
-    padded = [batch.source.numel() + batch.labels.numel() for batch in loaded]
+    positions = [batch.source.numel() + batch.labels.numel() for batch in loaded]
     with count_flops(model) as counter:  # of two batches: the number per token is nearly the same in all
         for batch in loaded[:2]:
             batch = batch.to(torch.device("meta"))
@@ -147,8 +163,8 @@ def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int
     return {
         "target_tokens": sum(batch.n_tokens for batch in loaded) / steps,
         "source_tokens": sum(int((batch.source != PAD).sum()) for batch in loaded) / steps,
-        "padded_tokens": sum(padded) / steps,
-        "flops": counter.get_total_flops() * sum(padded) / sum(padded[:2]) / steps,
+        "padded_tokens": sum(positions) / steps,
+        "flops": counter.get_total_flops() * sum(positions) / sum(positions[:2]) / steps,
         "loading_seconds": seconds / steps,
     }
 
@@ -181,7 +197,10 @@ def _training_step(
 
 
 def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Workload:
-    """Multiply matrices so large that the device computes at its peak."""
+    """Multiply matrices so large that the device computes at its peak.
+
+    The workload returns how many target tokens a training would process with as many FLOPs.
+    """
     device = options.device
     size = options.size(1024 if device.type == "cpu" else 8192, 256)
     dtype = device.autocast_dtype or torch.float32

@@ -219,10 +219,13 @@ def test_a_round_on_a_gpu_takes_several_steps(in_process: None, data: Path, monk
     take_steps = module._training_step(TINY, data, QUICK, compiled=False, target_tokens=10.5, baseline=False)
     assert [take_steps(number) for number in range(4)] == [3 * 10.5] * 4
     assert len(taken) == WARM_UP_STEPS + 2 * 3
+    counted: list[int] = []
+    monkeypatch.setattr(module, "step_statistics", lambda *args: counted.append(args[3]) or step_statistics(*args))
     measured = measure("tiny", TINY, QUICK, steps=4, progress=False)
+    assert counted == [6], "what is recorded is the mean over the steps that are measured"
     assert {len(row["speeds"]) for row in measured["implementations"]} == {2}, "two rounds for four steps"
     header, *_ = measure_recipes({"tiny": TINY}, QUICK, steps=4, progress=False)
-    assert "4 steps in interleaved rounds of 3 steps after 5 warm-up steps; medians" in header
+    assert "6 steps in interleaved rounds of 3 steps after 5 warm-up steps; medians" in header
 
 
 def test_products_count_as_the_training_that_has_their_flops(in_process: None) -> None:
