@@ -29,7 +29,7 @@ def curves(
     with style.in_style():
         figure = Figure(figsize=(4.6, 3.0), layout="constrained")
         axes = figure.add_subplot()
-        for (label, y), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
+        for label, y, colour, dashes in style.style_lines(lines):
             axes.plot(x, y, dashes, color=colour, label=label, marker="o" if log2_x else None, markersize=4)
         if reference:
             label, y_reference = reference

@@ -19,7 +19,7 @@ def gradient_decay(lines: Mapping[str, Sequence[float]]) -> Figure:
     """
     with style.in_style():
         figure, axes = style.new_figure(5.0, 2.9)
-        for (label, gradients), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
+        for label, gradients, colour, dashes in style.style_lines(lines):
             visible = [gradient or math.nan for gradient in gradients]
             axes.plot(range(1, len(gradients) + 1), visible, dashes, color=colour, label=label)
         axes.set_yscale("log")

@@ -65,7 +65,7 @@ def roofline(gpus: Mapping[str, Gpu], operations: Sequence[Operation], tokens: i
     with style.in_style():
         figure, axes = style.new_figure(4.8, 3.6)
         line_styles = ((style.INK, "-"), (style.PLAIN, "--"), (style.PLAIN, ":"))
-        for (name, gpu), (colour, dashes) in zip(gpus.items(), line_styles, strict=False):
+        for name, gpu, colour, dashes in style.style_lines(gpus, line_styles):
             x = [0.02, ridge_point(gpu), 3000]
             y = [attainable_teraflops(gpu, intensity) for intensity in x]
             axes.plot(x, y, dashes, color=colour, label=name, linewidth=1.5)

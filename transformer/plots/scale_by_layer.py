@@ -23,7 +23,7 @@ def scale_by_layer(
     """
     with style.in_style():
         figure, axes = style.new_figure(3.6, 2.9)
-        for (name, values), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
+        for name, values, colour, dashes in style.style_lines(lines):
             label: str | None = name
             for start, end in ((0, split), (split, len(values))):
                 if start < end:

@@ -39,7 +39,7 @@ def sentence_lengths(
             (target_lengths, names[1], style.QUERY, "--"),
         ):
             sns.histplot(
-                x=lengths, bins=edges, stat="density", element="step", fill=False, color=colour, linestyle=dashes,
+                x=lengths, bins=edges, stat="probability", element="step", fill=False, color=colour, linestyle=dashes,
                 linewidth=1.6, label=name, ax=left,
             )  # fmt: skip
         left.set_xlim(0, edges[-1])

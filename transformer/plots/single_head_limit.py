@@ -16,7 +16,7 @@ def single_head_limit(sentences: Mapping[str, tuple[float, float]], labels: tupl
     """
     with style.in_style():
         figure, axes = style.new_figure(3.4, 2.6)
-        for (label, (first, second)), (colour, dashes) in zip(sentences.items(), style.LINE_STYLES, strict=False):
+        for label, (first, second), colour, dashes in style.style_lines(sentences):
             axes.plot([0, 1], [second, first], dashes, color=colour, label=label, clip_on=False)
         axes.axvline(0.5, color=style.INK, linewidth=1, linestyle=":")
         for x, text in zip((0.25, 0.75), labels, strict=True):

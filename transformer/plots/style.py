@@ -10,9 +10,10 @@ import inspect
 import io
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -35,6 +36,8 @@ WEIGHTS: Final = "viridis"
 
 LINE_STYLES = ((WRONG, "-"), (QUERY, "--"), (VALUE, "-."), (PLAIN, ":"))
 """Colour and dash pattern of the first to fourth line of a plot; either is enough to tell the lines apart."""
+
+Values = TypeVar("Values")
 
 FORMATS = (".png", ".svg", ".pdf")
 """File name extensions that `save` accepts."""
@@ -66,16 +69,16 @@ STYLE: Any = {
 
 
 class Captioned:
-    """Anything that Jupyter can show, such as an Altair chart, with a caption below it."""
+    """An Altair chart with a caption below it."""
 
-    def __init__(self, shown: Any, caption: str) -> None:
-        self.shown, self.caption = shown, caption
+    def __init__(self, chart: Any, caption: str) -> None:
+        self.chart, self.caption = chart, caption
 
     def __repr__(self) -> str:
-        return f"{self.shown!r}\n{self.caption}"
+        return f"{self.chart!r}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        return with_caption(self.shown._repr_mimebundle_()["text/html"], self.caption)
+        return with_caption(self.chart._repr_mimebundle_()["text/html"], self.caption)
 
 
 def with_caption(content: str, caption: str) -> str:
@@ -183,6 +186,19 @@ def _only_raises(node: ast.AST) -> bool:
     if isinstance(node, ast.If | ast.For):
         return all(map(_only_raises, [*node.body, *node.orelse]))
     return isinstance(node, ast.Raise)
+
+
+def style_lines(
+    lines: Mapping[str, Values], styles: Sequence[tuple[str, str]] = LINE_STYLES
+) -> list[tuple[str, Values, str, str]]:
+    """Return the label and the values of each line of a plot, and its colour and dash pattern.
+
+    Raises:
+        ValueError: if there are more lines than styles.
+    """
+    if len(lines) > len(styles):
+        raise ValueError(f"this plot can have {len(styles)} lines; got {len(lines)}")
+    return [(label, values, *style) for (label, values), style in zip(lines.items(), styles, strict=False)]
 
 
 def in_style() -> AbstractContextManager[None]:

@@ -72,7 +72,7 @@ def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], x_axis: str)
         figure = Figure(figsize=(10, 3), layout="constrained")
         all_axes = figure.subplots(1, 3)
         for axes, (name, title) in zip(all_axes, panels.items(), strict=True):
-            for (run, rows), (colour, dashes) in zip(runs.items(), style.LINE_STYLES, strict=False):
+            for run, rows, colour, dashes in style.style_lines(runs):
                 axes.plot(
                     [row[x_axis] for row in rows],
                     [row[name] for row in rows],

@@ -103,6 +103,11 @@ def test_curves_have_names() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
 
 
+def test_a_line_that_has_no_style_of_its_own_is_refused() -> None:
+    with pytest.raises(ValueError, match="can have 4 lines; got 5"):
+        curves.curves([1, 2], {name: [1.0, 2.0] for name in "abcde"}, "x", "title")
+
+
 def test_nearly_constant_lines_have_an_axis_from_0_and_a_margin_above() -> None:
     (axes,) = curves.curves([1, 2, 4], {"a": [1.6, 1.5, 1.5]}, "x", "title", log2_x=True).axes
     bottom, top = axes.get_ylim()
