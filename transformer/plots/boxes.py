@@ -1,4 +1,4 @@
-"""Boxes and arrows, of which the figures of whole models consist."""
+"""Boxes and arrows, of which the figures of models and layers consist."""
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
@@ -8,6 +8,9 @@ from transformer.plots import style
 
 Point = tuple[float, float]
 
+NORM, SUBLAYER = "#F0E442", "#606060"
+"""Colours of the solid boxes."""
+
 
 def draw_box(axes: Axes, x: float, y: float, text: str, colour: str, width: float, filled: bool = False) -> None:
     """Draw a box with a coloured edge around a text, whose centre is at (x, y)."""
@@ -16,6 +19,18 @@ def draw_box(axes: Axes, x: float, y: float, text: str, colour: str, width: floa
     shape.set_linewidth(2)
     axes.add_patch(shape)
     axes.text(x, y, text, ha="center", va="center", fontsize=9)
+
+
+def draw_solid_box(
+    axes: Axes, x: float, y: float, text: str, width: float = 1.4, colour: str = SUBLAYER, dashed: bool = False
+) -> None:
+    """Draw a box in one solid colour, which covers what is behind it, with a text at its centre (x, y)."""
+    dashes = "--" if dashed else "-"
+    shape = FancyBboxPatch((x - width / 2, y - 0.33), width, 0.66, "round,pad=0.04", linestyle=dashes)
+    shape.set(facecolor=colour, edgecolor=style.INK, zorder=2)
+    axes.add_patch(shape)
+    ink = "black" if colour == NORM else "white"
+    axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink, zorder=3)
 
 
 def draw_arrow(axes: Axes, start: Point, end: Point, colour: str = style.INK) -> None:

@@ -4,7 +4,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer.plots import style
-from transformer.plots.norm_placement import STEP, draw_box, draw_stream, draw_sublayer
+from transformer.plots.boxes import draw_solid_box
+from transformer.plots.norm_placement import STEP, draw_stream, draw_sublayer
 
 NOTES = {
     "self-attention": "to the target tokens so far\n(causal mask)",
@@ -36,7 +37,7 @@ def decoder_layer() -> Figure:
 
 def _draw_memory(axes: Axes, height: float) -> None:
     """Draw the encoder's output beside cross-attention, and where queries, keys and values come from."""
-    draw_box(axes, 8.3, height, "memory", width=1.9)
+    draw_solid_box(axes, 8.3, height, "memory", width=1.9)
     axes.text(8.3, height - 0.85, "the encoder's\noutput", ha="center", va="center", fontsize=9.5)
     for name, colour, shift in (("keys", style.KEY, 0.17), ("values", style.VALUE, -0.17)):
         ends = (BRANCH + 1.3, height + shift), (7.3, height + shift)

@@ -114,7 +114,7 @@ def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles:
     Args:
         words: labels of the table's rows.
         table: (length, d_model), queries with different numbers; the columns of each head have a shade of their own.
-        heads: (n_heads, length, d_head), the same numbers in another order.
+        heads: (n_heads, length, d_head), the same numbers in another order; at most four heads.
         titles: below the table and below the heads.
     """
     n_heads, length, d_head = heads.shape

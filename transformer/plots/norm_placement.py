@@ -1,15 +1,11 @@
 """Post-norm and pre-norm: layer normalisation after each residual sum (§3.1), or before each sublayer."""
 
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from transformer.plots import style
+from transformer.plots.boxes import NORM, draw_solid_box
 
-NORM, SUBLAYER = "#F0E442", "#606060"
-"""Colours of the figures that show the inside of a layer."""
 PARTS = ("attention", "feed-forward")
 STEP = 3.6
 """The height of a sublayer."""
@@ -30,7 +26,7 @@ def norm_placement() -> Figure:
             for number, part in enumerate(PARTS):
                 draw_sublayer(axes, x, 0.2 + number * STEP, part, post)
             if not post:
-                draw_box(axes, x, 8.15, "norm", colour=NORM, dashed=True)
+                draw_solid_box(axes, x, 8.15, "norm", colour=NORM, dashed=True)
                 axes.text(x + 0.85, 8.15, "once, after the\nlast layer", ha="left", va="center", fontsize=9)
     return figure
 
@@ -58,26 +54,16 @@ def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool, norm: s
     top = y + (2.0 if post else 2.7)
     axes.plot([x, branch, branch, x + 0.8], [y, y, top, top], color=style.INK, linewidth=1.5, zorder=1)
     axes.annotate("", (x + 0.25, top), (x + 1, top), arrowprops={"arrowstyle": "-|>", "color": style.INK, "lw": 1.5})
-    axes.text(x, top, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
-    middle = y + (1.0 if post else 1.75)
-    draw_box(axes, branch, middle, part, width=2.5)
-    draw_box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), norm, max(1.4, 0.21 * len(norm)), NORM)
-    return middle
-
-
-def draw_box(
-    axes: Axes, x: float, y: float, text: str, width: float = 1.4, colour: str = SUBLAYER, dashed: bool = False
-) -> None:
-    """Draw a filled box with a text at its centre (x, y)."""
-    shape = FancyBboxPatch(
-        (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.04", linestyle="--" if dashed else "-", **_face()
+    axes.text(
+        x,
+        top,
+        "+",
+        ha="center",
+        va="center",
+        fontsize=13,
+        bbox={"boxstyle": "circle,pad=0.15", "facecolor": style.OUTPUT, "edgecolor": style.INK},
     )
-    axes.add_patch(shape)
-    shape.set(facecolor=colour, zorder=2)
-    ink = "black" if colour == NORM else "white"
-    axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink, zorder=3)
-
-
-def _face() -> dict[str, Any]:
-    """Return the colours of shapes drawn on top of the residual stream."""
-    return {"facecolor": style.OUTPUT, "edgecolor": style.INK}
+    middle = y + (1.0 if post else 1.75)
+    draw_solid_box(axes, branch, middle, part, width=2.5)
+    draw_solid_box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), norm, max(1.4, 0.21 * len(norm)), NORM)
+    return middle

@@ -145,7 +145,8 @@ def encoding_heat_map(encoding: Tensor, description: str) -> Any:
     """Return an Altair heat map of an encoding with a row for each position, and below it the column under the pointer.
 
     Args:
-        encoding: (length, d_model), values from -1 to 1.
+        encoding: (length, d_model), values from -1 to 1. At first, the pointer is at position 10 and dimension 6, so it
+            needs more of both.
         description: the alt text.
     """
     length, d_model = encoding.shape

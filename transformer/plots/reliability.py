@@ -9,6 +9,7 @@ from torch import Tensor
 from transformer.plots import style
 
 FEW = 0.01
+"""A bin with a smaller fraction of the predictions is pale."""
 
 
 class ConfidenceBins(NamedTuple):
