@@ -47,7 +47,7 @@ def as_it_is(x: Tensor, weight: Tensor, bias: Tensor) -> Callable[[], Tensor]:
 
 
 def transposed(x: Tensor, weight: Tensor, bias: Tensor) -> Callable[[], Tensor]:
-    """The weight in memory as the product reads it."""
+    """The transpose of the weight, contiguous in memory, as the product reads it."""
     other = weight.t().contiguous()
     return lambda: torch.addmm(bias, x, other)
 
@@ -66,7 +66,7 @@ def bfloat16(x: Tensor, weight: Tensor, bias: Tensor) -> Callable[[], Tensor]:
 
 
 def int8(x: Tensor, weight: Tensor, bias: Tensor) -> Callable[[], Tensor]:
-    """Weights of 8 bits with a scale per row, and inputs of 7 bits: with 8, this instruction set overflows."""
+    """Weights of 8 bits with a scale per row, and inputs of 7 bits: with 8, AVX2 and AVX-512 without VNNI overflow."""
     scales = weight.abs().amax(1) / 127
     rounded = (weight / scales[:, None]).round().to(torch.int8)
     other = torch.ops.onednn.qlinear_prepack(rounded, None)
@@ -96,8 +96,8 @@ def products(layer: str) -> Benchmark:
     """A linear layer of one decoding step."""
     d_in, d_out = LAYERS[layer]
     title = f"a linear layer with {d_in:,} inputs and {d_out:,} outputs, {TOKENS} tokens"
-    names = {name: partial(_product, make, d_in, d_out) for name, make in PRODUCTS.items()}
-    return _benchmark(layer, title, "products/s", names)
+    prepare = {name: partial(_product, make, d_in, d_out) for name, make in PRODUCTS.items()}
+    return _benchmark(layer, title, "products/s", prepare)
 
 
 def attention() -> Benchmark:
@@ -115,16 +115,18 @@ def best_tokens() -> Benchmark:
         "top k by columns, then minus logsumexp": _topk_and_logsumexp,
     }
     title = f"the 10 best of {LAYERS['projection'][1]:,} tokens, {TOKENS} prefixes"
-    names = {name: partial(_best, function) for name, function in functions.items()}
-    return _benchmark("best tokens", title, "calls/s", names)
+    prepare = {name: partial(_best, function) for name, function in functions.items()}
+    return _benchmark("best tokens", title, "calls/s", prepare)
 
 
 def search(options: BenchmarkOptions) -> Benchmark:
     """The whole search."""
     settings = {"as in the package": None, "torch.compile": {}, "torch.compile with freezing": {"freezing": True}}
-    names = {name: partial(_search, options, how) for name, how in settings.items()}
+    prepare = {name: partial(_search, options, how) for name, how in settings.items()}
     tokens = options.size(40, 8)
-    return _benchmark("beam search", f"{SENTENCES} sentences, beam size {BEAMS}, {tokens} tokens", "sentences/s", names)
+    return _benchmark(
+        "beam search", f"{SENTENCES} sentences, beam size {BEAMS}, {tokens} tokens", "sentences/s", prepare
+    )
 
 
 def _benchmark(name: str, title: str, unit: str, prepare: Mapping[str, Callable[[], Workload]]) -> Benchmark:
