@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from exercises.compare import equal, equal_numbers, same_kind, to_builtin
 from exercises.limits import MAX_PRINTED, PRINTED_TOO_MUCH, LimitReached
-from exercises.tensors import float_tensors, gradients, identical, is_module, is_tensor
+from exercises.tensors import float_tensors, gradients, identical, is_module, is_tensor, unchanged_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,7 +90,7 @@ def call(
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            with guard():
+            with unchanged_settings(), guard():
                 value = to_builtin(function(*copies.values()))
             found = gradients(value, tensors)
             requires_grad = any(tensor.requires_grad for _, tensor in float_tensors(value))

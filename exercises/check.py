@@ -385,7 +385,8 @@ class TrainingExercise(Exercise):
             return message
         result = call(answer, self.make_inputs(), self.guard)
         if result.error:
-            return str(result.error) if _is_open(result.error) else _describe_error(answer, result.error)
+            is_for_learner = _is_open(result.error) or isinstance(result.error, RefusedError)
+            return str(result.error) if is_for_learner else _describe_error(answer, result.error)
         try:
             return self.examine(result.results[0])
         except Exception as error:

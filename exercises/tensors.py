@@ -30,6 +30,35 @@ AXES = {-1: "last axis", -2: "second-to-last axis (-2)", -3: "third-to-last axis
 """The names of axes, which are counted from the end."""
 
 
+@contextlib.contextmanager
+def unchanged_settings() -> Iterator[None]:
+    """Restore PyTorch's settings at the end: whether gradients are recorded, and the default dtype.
+
+    Raises:
+        RefusedError: if the code inside this context has left one of them changed.
+    """
+    if not HAS_TORCH:
+        yield
+        return
+    records, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    try:
+        yield
+        if records and not torch.is_grad_enabled():
+            raise RefusedError(
+                "it leaves gradient recording switched off\nAfter your function has returned, PyTorch still doesn't "
+                "record gradients, so nothing can be trained any more. Use `with torch.no_grad():`, which switches "
+                "recording on again at its end."
+            )
+        if torch.get_default_dtype() != dtype:
+            raise RefusedError(
+                "it changes PyTorch's default dtype\nThe rest of the program would compute with other numbers from "
+                "then on. Leave `torch.set_default_dtype` alone, and convert single tensors instead."
+            )
+    finally:
+        torch.set_grad_enabled(records)
+        torch.set_default_dtype(dtype)
+
+
 def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Return whether a value is a tensor."""
     return HAS_TORCH and isinstance(value, Tensor)

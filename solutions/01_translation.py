@@ -265,7 +265,7 @@ check("most_probable", most_probable)
 #
 # Append the most probable token to the prefix, call the model again, and stop at `eos`. Some models never predict it, so stop after
 # `max_new_tokens` new tokens as well. The prefix begins with `<bos>`; if it contains more than that, the model has to continue
-# from there.
+# from there. An `eos` in the prefix doesn't count: only one that the model predicts ends the sentence.
 #
 # The result begins with the prefix, and it ends with `eos` if the model has predicted it.
 #

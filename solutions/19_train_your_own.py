@@ -500,7 +500,7 @@ check("bleu_score", bleu_score)
 #
 # ★☆☆ · 5 minutes
 #
-# Draw both losses over the epochs, **counted from 1**, with the labels `training` and `validation`, and show a legend. Label the axes `epoch` and `loss`. A vertical line marks the epoch with the lowest validation loss. The check looks at what the figure
+# Draw both losses over the epochs, **counted from 1**, with the labels `training` and `validation`, and show a legend. Label the axes `epoch` and `loss`. A vertical line marks the epoch with the lowest validation loss, the first one if several are equally low. The check looks at what the figure
 # contains; colours and styles are up to you.
 #
 # <details><summary>Hint</summary>

@@ -130,10 +130,13 @@ def _fill(model: nn.Module) -> None:
 def _visible_dropout() -> Iterator[None]:
     """Let dropout multiply by fixed numbers, so that it can be seen in the result where it was applied."""
 
-    def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-        return x * (1 + p * torch.arange(x.size(-1)).cos()) if training else x
+    def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        return input * (1 + p * torch.arange(input.size(-1)).cos()) if training else input
 
-    with mock.patch.object(F, "dropout", dropout):
+    def torch_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+        return dropout(input, p, train)
+
+    with mock.patch.object(F, "dropout", dropout), mock.patch.object(torch, "dropout", torch_dropout):
         yield
 
 
@@ -980,12 +983,13 @@ class _Bigrams(nn.Module):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.table = nn.Parameter(numbers(9, 9, seed=seed))
+        self.part = nn.Identity()
         self.gradients: list[bool] = []
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         self.gradients.append(torch.is_grad_enabled())
         logits = self.table[target] + self.table[source[:, :1]].flip(-1)
-        return logits * 0.5 if self.training else logits
+        return logits * 0.5 if self.part.training else logits
 
     def __repr__(self) -> str:
         return "a model whose logits are other numbers in training mode"
@@ -994,7 +998,7 @@ class _Bigrams(nn.Module):
 def _observe_validation(answer: Any, model: _Bigrams, batches: list[Batch], training: bool) -> tuple[Any, ...]:
     model.train(training)
     loss = answer(model, batches)
-    return loss, model.training, any(model.gradients)
+    return loss, model.training, model.part.training, any(model.gradients)
 
 
 _BATCHES: list[Batch] = [
@@ -1008,7 +1012,12 @@ _BATCHES: list[Batch] = [
     {"model": _Bigrams(0), "batches": _BATCHES[:1], "training": True},
     {"model": _Bigrams(1), "batches": _BATCHES, "training": True},
     {"model": _Bigrams(2), "batches": _BATCHES[1:], "training": False},
-    results=("the loss", "that the model is in training mode afterwards", "that gradients were recorded"),
+    results=(
+        "the loss",
+        "that the model is in training mode afterwards",
+        "that its parts are in training mode afterwards",
+        "that gradients were recorded",
+    ),
     differentiable=False,
     observe=_observe_validation,
 )
@@ -1070,6 +1079,18 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 def _(model: nn.Module, batches: list[Batch]) -> float:
     loss = _validate(model, batches)
     model.train()
+    return loss
+
+
+@validation_loss.mistake(
+    "only the model's own flag restored",
+    "You restore only the model's own flag, `model.training`. Its parts, such as its dropout, have flags of their own, "
+    "and are still in evaluation mode: call `model.train(mode)`, which sets all of them.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    was_training = model.training
+    loss = _validate(model, batches, restore=False)
+    model.training = was_training
     return loss
 
 
@@ -1758,6 +1779,7 @@ def _keyword(label: str, *words: str) -> str:
     {"train": [3.0, 2.0, 1.0], "validation": [3.5, 2.5, 2.75]},
     {"train": [5.0, 3.0, 2.0, 1.5, 1.0, 1.25], "validation": [4.0, 3.25, 2.5, 2.25, 2.5, 3.0]},
     {"train": [2.0, 1.0, 0.5, 0.25], "validation": [2.5, 2.0, 1.5, 1.25]},
+    {"train": [2.0, 1.0, 0.5, 0.25], "validation": [2.5, 1.5, 1.5, 2.0]},
     results=(
         "the dict of curves (label, x and y)",
         "the list of axis labels",
@@ -1852,6 +1874,23 @@ def _(*inputs: Any) -> None:
 @plot_losses.mistake("the last epoch is marked", "Your line marks the last epoch, not the one with the lowest loss.")
 def _(*inputs: Any) -> None:
     _draw_losses(*inputs, best=lambda train, validation: len(validation) - 1)
+
+
+@plot_losses.mistake(
+    "the last of several lowest losses is marked",
+    "If several epochs have the same lowest loss, your line marks the last of them. Training keeps the weights of the "
+    "first: an equal loss is no improvement.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda _, losses: max(i for i, loss in enumerate(losses) if loss == min(losses)))
+
+
+@plot_losses.mistake(
+    "curves counted from 0, but not the line",
+    "Your line is in the right place, but your curves start at epoch 0: pass matplotlib the x values, too.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, first=0, best=lambda _, losses: losses.index(min(losses)) + 1)
 
 
 @plot_losses.mistake(

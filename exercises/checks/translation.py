@@ -582,6 +582,7 @@ OTHER_IDS = Toy({(3,): (0.1, 0.2, 0.6, 0.1), (3, 2): (0.2, 0.6, 0.1, 0.1)}, othe
     {"next_token_probabilities": OTHER_IDS, "prefix": [3], "eos": 0, "max_new_tokens": 3},
     {"next_token_probabilities": TALKS_ON, "prefix": [1, 3, 3, 0, 3], "eos": 2, "max_new_tokens": 2},
     {"next_token_probabilities": DOGS, "prefix": [1, 5], "eos": 2, "max_new_tokens": 0},
+    {"next_token_probabilities": TALKS_ON, "prefix": [1, 2], "eos": 2, "max_new_tokens": 3},
 )
 def continue_prefix(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
     """The most probable token, step by step."""
@@ -740,6 +741,15 @@ def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_
 )
 def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
     return _continued(next_token_probabilities, prefix, eos, max(1, max_new_tokens))
+
+
+@continue_prefix.mistake(
+    "stops at an eos of the prefix",
+    "Where the prefix already contains eos, you don't continue it. Only an eos that the model predicts ends the "
+    "sentence.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    return prefix if eos in prefix else _continued(next_token_probabilities, prefix, eos, max_new_tokens)
 
 
 @continue_prefix.mistake(
