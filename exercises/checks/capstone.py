@@ -38,6 +38,7 @@ class Attention(Part):
     def __init__(self, d_model: int, n_heads: int) -> None:
         super().__init__()
         self.n_heads = n_heads
+        self.note = f"; n_heads = {n_heads}"
         self.query, self.key, self.value, self.output = (nn.Linear(d_model, d_model) for _ in range(4))
 
 
@@ -91,7 +92,7 @@ def _plain(part: Any) -> Any:
         if isinstance(module, nn.Linear):
             nn.init.eye_(module.weight)
             nn.init.zeros_(module.bias)
-    part.note = "; its linear layers leave every vector as it is"
+    part.note += "; its linear layers leave every vector as it is"
     return part.requires_grad_(False)
 
 
@@ -434,6 +435,48 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, split=split, join=lambda heads: heads.reshape(x.shape))
 
 
+@attend.mistake(
+    "keys and values swapped",
+    "The layers `key` and `value` have changed places: you compare the queries with the values, and average the keys.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    three = (part.query(x), part.value(memory), part.key(memory))
+    query, key, value = (_split(side, part.n_heads) for side in three)
+    return part.output(_join(_hidden(query @ key.mT / math.sqrt(query.size(-1)), mask) @ value))
+
+
+@attend.mistake("values from x", "Your values come from x. Keys and values come from the memory.")
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    weights = _hidden(_scores(part, x, memory), mask)
+    return part.output(_join(weights @ _split(part.value(x), part.n_heads)))
+
+
+@attend.mistake(
+    "divided after the softmax",
+    "You divide the weights by the root of d_head, so they no longer sum to one. Divide the scores, before the "
+    "softmax.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return _look_up(
+        part,
+        x,
+        memory,
+        mask,
+        scale=lambda s: s * math.sqrt(x.size(-1) // part.n_heads),
+        weigh=lambda s, m: _hidden(s, m) / math.sqrt(x.size(-1) // part.n_heads),
+    )
+
+
+@attend.mistake(
+    "no axis for the heads",
+    "You never split the dimensions into heads, so your scores have no axis for them, and the mask doesn't fit. Each "
+    "head has its own scores and its own softmax.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    query, key, value = part.query(x), part.key(memory), part.value(memory)
+    return part.output(_hidden(query @ key.mT / math.sqrt(query.size(-1)), mask) @ value)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -563,6 +606,40 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + _feed_forward(layer, y))
+
+
+@encoder_layer.mistake(
+    "every key is hidden",
+    'Did you invert the mask? True means "may attend", and `attend` expects the mask as it is. Where every key is '
+    "hidden, the softmax divides 0 by 0.",
+)
+def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    x = layer.norms[0](x + _look_up(layer.attention, x, x, ~mask))
+    return layer.norms[1](x + _feed_forward(layer, x))
+
+
+@encoder_layer.mistake(
+    "the first norm missing", "You add the input to the attention's output, but you don't normalise this first sum."
+)
+def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    x = x + _look_up(layer.attention, x, x, mask)
+    return layer.norms[1](x + _feed_forward(layer, x))
+
+
+@encoder_layer.mistake(
+    "the last norm missing", "Everything is right up to the last sum. It should be normalised like the first one."
+)
+def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
+    return x + _feed_forward(layer, x)
+
+
+@encoder_layer.mistake(
+    "norms swapped", "Your norms have changed places. The first belongs to self-attention, the second to feed-forward."
+)
+def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
+    x = layer.norms[1](x + _look_up(layer.attention, x, x, mask))
+    return layer.norms[0](x + _feed_forward(layer, x))
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -781,6 +858,23 @@ def _(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask:
     return layer.norms[2](_feed_forward(layer, x))
 
 
+@decoder_layer.mistake(
+    "every key is hidden",
+    'Did you invert the masks? True means "may attend", and `attend` expects them as they are. Where every key is '
+    "hidden, the softmax divides 0 by 0.",
+)
+def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    return _decoder_layer(layer, x, memory, ~mask, ~memory_mask)
+
+
+@decoder_layer.mistake(
+    "no feed-forward before the last norm",
+    "Both attentions are right, and you use all three norms, but the feed-forward network is missing.",
+)
+def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    return layer.norms[2](_decoder_layer(layer, x, memory, mask, memory_mask, "own memory", (0, 1)))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -977,6 +1071,60 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return y @ model.embedding.weight.T
 
 
+@next_token_logits.mistake(
+    "the causal mask shows one token too many",
+    "There is a causal mask, but it lets each position see one token too many: the very one that it should predict. "
+    "Which diagonal is the last that is True?",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    length = target.size(1)
+    mask = torch.ones(length, length, dtype=torch.bool).tril(1)
+    return _next_word_scores(model, source, target, mask=mask)
+
+
+@next_token_logits.mistake(
+    "the causal mask is as long as the batch",
+    "Your causal mask has as many rows as the batch has sentences. It needs a row and a column for each position of "
+    "the target: which axis of `target` is that?",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, mask=_no_future(len(target)))
+
+
+@next_token_logits.mistake(
+    "causal mask and padding mask swapped",
+    "Your decoder layers get the two masks in the wrong order: self-attention needs the causal mask, cross-attention "
+    "that of the source's padding.",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    real = (source != PAD)[:, None, None]
+    return _next_word_scores(model, source, target, mask=real, memory_mask=_no_future(target.size(1)))
+
+
+@next_token_logits.mistake(
+    "only one encoder layer", "You use a single layer of the encoder. Go through all of them, one after the other."
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, encoder=model.encoder[:1])
+
+
+@next_token_logits.mistake(
+    "only one decoder layer",
+    "You use a single layer of the decoder. Go through all of them: is your `return` inside the loop?",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, decoder=model.decoder[:1])
+
+
+@next_token_logits.mistake(
+    "only the last decoder layer",
+    "All your decoder layers read the embeddings, so only the last one has an effect. Each should read the output of "
+    "the one before.",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    return _next_word_scores(model, source, target, decoder=model.decoder[-1:])
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -1150,6 +1298,39 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, 0.1)
     return losses[real].mean()
+
+
+@translation_loss.mistake(
+    "the smoothing with the wrong sign",
+    "The part of your loss that comes from ε has the wrong sign. Log-probabilities are negative, and both parts of the "
+    "loss take minus them.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    right, real = _losses(model, source, target, 0.0)
+    spread = _losses(model, source, target, 1.0)[0]
+    return ((1 - smoothing) * right - smoothing * spread)[real].mean()
+
+
+@translation_loss.mistake(
+    "the logarithm is missing",
+    "You average probabilities. The cross-entropy is made of their logarithms.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    p = _next_word_scores(model, source, target[:, :-1]).softmax(-1)
+    right = -p.gather(-1, target[:, 1:, None])[..., 0]
+    return ((1 - smoothing) * right - smoothing * p.mean(-1))[target[:, 1:] != PAD].mean()
+
+
+@translation_loss.mistake(
+    "the logits reshaped instead of transposed",
+    "You bring the logits into the shape that `F.cross_entropy` expects by cutting their numbers up anew, so they "
+    "belong to other tokens and positions. Swap the two axes instead.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    logits = _next_word_scores(model, source, target[:, :-1])
+    return F.cross_entropy(
+        logits.reshape(len(logits), -1, logits.size(1)), target[:, 1:], ignore_index=PAD, label_smoothing=smoothing
+    )
 
 
 # 7 --------------------------------------------------------------------------------------------------------------------
@@ -1406,6 +1587,94 @@ def _(
     return _train(model, batches, loss_of, d_model, warmup_steps, order="forget backward clip-each step")
 
 
+@train_model.mistake(
+    "`loss_of` isn't used",
+    "You compute a loss of your own. The loop should work for any loss: call `loss_of` with the model and the batch.",
+)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    return _train(model, batches, squared_error, d_model, warmup_steps)
+
+
+@train_model.mistake(
+    "it ends after the first batch",
+    "Your list has a single loss: the function returns after the first batch. Is your `return` inside the loop?",
+)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    return _train(model, list(batches)[:1], loss_of, d_model, warmup_steps)
+
+
+@train_model.mistake(
+    "tensors instead of numbers",
+    "Your losses are tensors, which also keep everything in memory that their gradients need. Record plain numbers: "
+    "tensors have a method `item` for that.",
+)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    return list(torch.tensor(_train(model, batches, loss_of, d_model, warmup_steps)))
+
+
+_PRECEDENCE = "In Python, a power binds more tightly than a division, so the exponent needs parentheses."
+
+
+@train_model.mistake("warmup_steps to the power -3, divided by 2", _PRECEDENCE)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    def rate(step: int, d: int, w: int) -> float:
+        return float(d**-0.5 * min(step**-0.5, step * w**-3 / 2))
+
+    return _train(model, batches, loss_of, d_model, warmup_steps, rate=rate)
+
+
+@train_model.mistake("d_model to the power -1, divided by 2", _PRECEDENCE)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    def rate(step: int, d: int, w: int) -> float:
+        return float(d**-1 / 2 * min(step**-0.5, step * w**-1.5))
+
+    return _train(model, batches, loss_of, d_model, warmup_steps, rate=rate)
+
+
+@train_model.mistake("all exponents divided at the end", _PRECEDENCE)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    def rate(step: int, d: int, w: int) -> float:
+        return float(d**-1 / 2 * min(step**-1 / 2, step * w**-3 / 2))
+
+    return _train(model, batches, loss_of, d_model, warmup_steps, rate=rate)
+
+
 # 8 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -1426,6 +1695,7 @@ def _talker() -> Model:
     {"model": _talker(), "source": _SOURCE[:1], "limit": 3},
     {"model": _talker(), "source": torch.tensor([[6, 7, 4, 5]]), "limit": 5},
     {"model": _talker(), "source": torch.tensor([[6, 8, 7, 2]]), "limit": 3},
+    {"model": _talker(), "source": torch.tensor([[5, 6, 8, 4]]), "limit": 2},
     {"model": _talker(), "source": _SOURCE, "limit": 6},
 )
 def translate(model: Model, source: Tensor, limit: int) -> list[list[int]]:
@@ -1563,3 +1833,38 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, cut=lambda row: [token for token in row if token != EOS])
+
+
+@translate.mistake(
+    "it starts with eos and stops there",
+    "Your target starts with eos, so it looks finished after the first step. It should start with bos.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    newest = _next_word_scores(model, source, source.new_full((len(source), 1), EOS))[:, -1].argmax(-1)
+    return [_cut([token], EOS)[:limit] for token in newest.tolist()]
+
+
+@translate.mistake(
+    "the last column of the source left out",
+    "Your model doesn't read the last token of the source. The target is extended step by step; the source stays "
+    "whole.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return _greedy(model, source[:, :-1], limit)
+
+
+@translate.mistake(
+    "as many steps as the source is long",
+    "`limit` isn't used as the limit: your loop runs as often as the source has tokens. A translation may be shorter "
+    "or longer than its source.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return _greedy(model, source, source.size(1))
+
+
+@translate.mistake(
+    "padding removed",
+    "You leave out the padding that the model has predicted. Return all tokens up to the first eos, whatever they are.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return [[token for token in row if token != PAD] for row in _greedy(model, source, limit)]

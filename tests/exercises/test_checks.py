@@ -1298,6 +1298,16 @@ def curves_named_in_the_legend(axes: Any, train: list[float], validation: list[f
     axes.legend([*curves[::-1], best], ["Validation", "Training", "lowest validation loss"])
 
 
+class DropoutByName(train_your_own.DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Any) -> Tensor:
+        return x + nn.functional.dropout(input=sublayer(norm(x)), p=self.dropout.p, training=self.training)
+
+
+class DropoutOfTorch(train_your_own.DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Any) -> Tensor:
+        return x + torch.dropout(sublayer(norm(x)), self.dropout.p, self.training)
+
+
 OTHERS = [
     ("training_flop", flop_matrix_by_matrix),
     ("run_costs", costs_by_joules),
@@ -1420,6 +1430,8 @@ OTHERS = [
     ("train_model", training_by_a_schedule),
     ("translate", greedy_one_by_one),
     ("plot_losses", curves_named_in_the_legend),
+    ("DecoderLayer", DropoutByName),
+    ("DecoderLayer", DropoutOfTorch),
 ]
 
 
@@ -1774,6 +1786,26 @@ def test_an_answer_may_not_change_its_inputs() -> None:
     said = message("masked_softmax", in_place)
     assert said.startswith("✗ masked_softmax: it changes its input `scores`\nYour result is right, but ")
     assert masking.masked_softmax.judge(masking.masked_softmax.reference) is None
+
+
+def test_an_answer_may_not_change_pytorchs_settings() -> None:
+    def without_gradients(model: nn.Module, batches: Any) -> float:
+        torch.set_grad_enabled(False)
+        return train_your_own.validation_loss.reference(model, batches)  # type: ignore[no-any-return]
+
+    def in_double_precision(scores: Tensor) -> Tensor:
+        torch.set_default_dtype(torch.float64)
+        return softmaxed(scores)
+
+    said = message("validation_loss", without_gradients)
+    assert said.startswith("✗ validation_loss: it leaves gradient recording switched off\n")
+    assert said.endswith("Use `with torch.no_grad():`, which switches recording on again at its end.")
+    assert message("softmax", in_double_precision).startswith("✗ softmax: it changes PyTorch's default dtype\n")
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+
+
+def test_the_number_of_heads_is_shown() -> None:
+    assert "; n_heads = 1; its linear layers leave" in message("attend", lambda *_: torch.zeros(1))
 
 
 def test_a_right_answer_that_calls_a_wrong_one_is_told_so() -> None:
