@@ -103,6 +103,10 @@ EXPLANATIONS = {
         "`index` stops with an error if the list doesn't contain the value. When is it missing, and what should "
         "happen then?"
     ),
+    r"AttributeError: cannot assign .* before Module.__init__\(\) call": (
+        "`super().__init__()` has to be the first line of your `__init__`: it creates the tables in which PyTorch "
+        "registers the parts of a module."
+    ),
     r"NotImplementedError: Module \[.*\] is missing the required \"forward\"": (
         "You call a module that only holds weights. Use its layers, or the function that computes with them."
     ),

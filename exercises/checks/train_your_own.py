@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple, SupportsFloat
 from unittest import mock
 
 import numpy as np
@@ -22,7 +23,7 @@ from matplotlib.lines import Line2D
 from sacrebleu import corpus_bleu
 from torch import Tensor, nn
 
-from exercises.check import Topic
+from exercises.check import RefusedError, Topic
 from exercises.compare import type_with_article
 from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention
@@ -140,6 +141,106 @@ def _visible_dropout() -> Iterator[None]:
         yield
 
 
+TOO_MANY = {
+    "unembedding.weight": "embeddings not tied\nYour output layer has a matrix of its own. It should be the very "
+    "parameter of the embedding, not a copy with the same numbers, which would drift apart in training (§3.4).",
+    "unembedding.bias": "the output layer has a bias\nYour output layer has a bias. The paper's is the transposed "
+    "embedding matrix and nothing else.",
+    "positions": "the positional encoding is a parameter\nYour positional encoding is a parameter, so training would "
+    "change it. The paper's is fixed: it should move to the GPU with the model, but not be trained.",
+}
+"""Name of a parameter that a model shouldn't have → what to say about it."""
+
+
+def _find_wrong_parts(model: nn.Module, expected: nn.Module) -> str | None:
+    """Return title and hint of what is wrong with the parts that ``__init__`` creates, whatever ``forward`` does."""
+    if type(model).forward is nn.Module.forward:
+        return (
+            "`forward` is missing\nEither there is none, or it is indented too far, so that it became a function "
+            "inside `__init__`."
+        )
+    parts = {name: part for name, part in expected.named_children() if any(True for _ in part.parameters())}
+    for name, part in parts.items():
+        if message := _find_wrong_part(name, getattr(model, name, None), part, model):
+            return message
+    for a, b in combinations(parts, 2):
+        if getattr(model, a) is getattr(model, b):
+            return (
+                f"`{a}` and `{b}` are one and the same module\nSo they share one set of weights. Make a module for "
+                "each of the two names."
+            )
+    return _find_wrong_parameters(_shapes(model), _shapes(expected))
+
+
+def _find_wrong_part(name: str, yours: Any, expected: nn.Module, model: nn.Module) -> str | None:
+    if isinstance(yours, list | tuple):
+        return (
+            f"`{name}` is a plain list\nPyTorch doesn't look for modules inside a Python list, so those in `{name}` "
+            "have no registered parameters: the optimiser won't train them, they aren't saved, and they don't move to "
+            "a GPU. There is a list that PyTorch does look into."
+        )
+    if not isinstance(yours, nn.Module):
+        others = ", ".join(f"`{part}`" for part, _ in model.named_children())
+        return f"there is no `{name}`\nYour module has these parts: {others}. Use the names of the table."
+    if isinstance(expected, nn.ModuleList) and isinstance(yours, nn.ModuleList | nn.Sequential):
+        if len(yours) != len(expected):
+            return f"`{name}` has {_count(len(yours))}, and should have {len(expected)}\nThe table says how many."
+        if len({*map(id, yours)}) < len(expected):
+            return (
+                f"the same module several times\nThe entries of `{name}` are one and the same module, so there is only "
+                "one set of weights. Multiplying a list repeats references: make a new module for each entry."
+            )
+    if isinstance(yours, FeedForward) and _shapes(yours)["inner.weight"] == _shapes(expected)["inner.weight"][::-1]:
+        return (
+            "the two sizes of FeedForward are swapped\nIt takes the width of the model first: see the table of parts."
+        )
+    if not any(True for _ in yours.parameters()):
+        return (
+            f"`{name}` has no weights\nIt should be a layer norm, which learns a gain and a bias: leave its setting "
+            "`elementwise_affine` at the default."
+        )
+    return None
+
+
+def _count(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries} entries"
+
+
+def _find_wrong_parameters(yours: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]) -> str | None:
+    """Compare the names and shapes of all parameters."""
+    too_many = [name for name in yours if name not in expected]
+    if known := [TOO_MANY[name] for name in too_many if name in TOO_MANY]:
+        return known[0]
+    found = [f"`{name}` is missing" for name in expected if name not in yours]
+    found += [f"`{name}` shouldn't be there" for name in too_many]
+    found += [
+        f"`{name}` has the shape {shape}, and should have {expected[name]}"
+        for name, shape in yours.items()
+        if name in expected and shape != expected[name]
+    ]
+    if not found:
+        return None
+    more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
+    return f"the parameters aren't those of the table\nCompare the names and the sizes: {'; '.join(found[:4])}{more}."
+
+
+def _find_idle_part(model: nn.Module) -> str | None:
+    """Name a part that gets no gradient while others do."""
+    own = {name: [*part.parameters(recurse=False)] for name, part in model.named_modules()}
+    is_idle = {
+        name: not any(p.grad is not None and p.grad.any() for p in parameters)
+        for name, parameters in own.items()
+        if parameters
+    }
+    if not any(is_idle.values()) or all(is_idle.values()):
+        return None
+    name = next(name for name, idle in is_idle.items() if idle)
+    return (
+        f"`{name}` gets no gradient\nEither `forward` doesn't use it, or something cuts off its gradient. Use every "
+        "part that `__init__` creates, and don't make new ones in `forward`."
+    )
+
+
 def _observe_module(
     answer: Callable[[ModelConfig], nn.Module],
     reference: Callable[[ModelConfig], nn.Module],
@@ -147,14 +248,17 @@ def _observe_module(
     inputs: Sequence[Tensor],
     prepare: Callable[[nn.Module], object] = _fill,
 ) -> tuple[Any, ...]:
-    """Parameters, both outputs, and which parameters get a gradient.
+    """Both outputs, and which parameters get a gradient.
 
-    A module with other parameters than the reference's isn't run, because nobody knows what to fill them with.
+    Raises:
+        RefusedError: if the module's parts aren't the reference's, or one of them isn't used.
     """
     torch.manual_seed(0)
     model = answer(config)
-    if not isinstance(model, nn.Module) or _shapes(model) != _shapes(reference(config)):
-        return _shapes(model) if isinstance(model, nn.Module) else model, None, None, None
+    if not isinstance(model, nn.Module):
+        raise RefusedError(f"it isn't a module\nYour code makes {type_with_article(model)}. Inherit from `nn.Module`.")
+    if message := _find_wrong_parts(model, reference(config)):
+        raise RefusedError(message)
     prepare(model)
     with _visible_dropout():
         evaluated = model.eval()(*inputs)
@@ -162,13 +266,14 @@ def _observe_module(
     reached: list[str] = []
     if isinstance(trained, Tensor) and trained.requires_grad:
         trained.square().sum().backward()
+        if message := _find_idle_part(model):
+            raise RefusedError(message)
         reached = [name for name, p in _named(model).items() if p.grad is not None and p.grad.any()]
     evaluated, trained = (x.detach() if isinstance(x, Tensor) else x for x in (evaluated, trained))
-    return _shapes(model), evaluated, trained, reached
+    return evaluated, trained, reached
 
 
 _OF_MODULE = (
-    "the list of parameters",
     "the output in evaluation mode",
     "the output in training mode (here, dropout multiplies by fixed numbers)",
     "the list of parameters that get a gradient",
@@ -203,8 +308,16 @@ def _observe_layer(answer: Any, config: ModelConfig, *inputs: Tensor) -> tuple[A
     return _observe_module(answer, DecoderLayer, config, inputs)
 
 
-_SMALL = ModelConfig(vocab_size=11, d_model=4, n_heads=2, d_ff=6, n_layers=1, dropout=0.5, norm="pre", max_length=8)
-_WIDER = ModelConfig(vocab_size=13, d_model=8, n_heads=2, d_ff=12, n_layers=2, dropout=0.2, norm="pre", max_length=10)
+class _Config(ModelConfig):
+    """Shows only the settings that the notebook names."""
+
+    def __repr__(self) -> str:
+        names = ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "dropout", "max_length")
+        return f"ModelConfig({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+
+
+_SMALL = _Config(vocab_size=11, d_model=4, n_heads=2, d_ff=6, n_layers=1, dropout=0.5, norm="pre", max_length=8)
+_WIDER = _Config(vocab_size=13, d_model=8, n_heads=2, d_ff=12, n_layers=2, dropout=0.2, norm="pre", max_length=10)
 _CAUSAL = torch.ones(3, 3, dtype=torch.bool).tril()[None, None]
 _REAL = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()[:, None, None]
 
@@ -280,8 +393,9 @@ class _DropoutOnInput(DecoderLayer):
 
 @decoder_layer.mistake(
     "dropout in evaluation mode as well",
-    "Your layer drops entries even after model.eval(), so every translation would be a game of chance. A module for "
-    "dropout is switched off by itself; the function has to be told.",
+    "Your layer drops entries even after model.eval(), so every translation would be a game of chance. `F.dropout` "
+    "drops in evaluation mode, too, unless you pass `training=self.training`; a module for dropout switches off by "
+    "itself.",
 )
 class _DropoutAlways(DecoderLayer):
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -296,39 +410,6 @@ class _DropoutOnce(DecoderLayer):
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         y = sublayer(norm(x))
         return x + (self.dropout(y) if sublayer is self.feed_forward else y)
-
-
-@decoder_layer.mistake(
-    "norms in a plain list",
-    "PyTorch doesn't look for modules inside a Python list, so your norms have no registered parameters: the optimiser "
-    "won't train them, they aren't saved, and they don't move to a GPU. There is a list that PyTorch does look into.",
-)
-class _PlainList(DecoderLayer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        del self.norms
-        self.norms = [nn.LayerNorm(config.d_model) for _ in range(3)]  # type: ignore[assignment]
-
-
-@decoder_layer.mistake(
-    "one norm for all three sublayers",
-    "Your three norms are one and the same module: multiplying a list repeats references, it doesn't make copies. Each "
-    "sublayer has a norm of its own.",
-)
-class _OneNorm(DecoderLayer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.norms = nn.ModuleList([nn.LayerNorm(config.d_model)] * 3)
-
-
-@decoder_layer.mistake(
-    "one attention for both",
-    "Self-attention and cross-attention share one set of weights. They are two modules, with the names of the table.",
-)
-class _OneAttention(DecoderLayer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.cross_attention = self.self_attention
 
 
 @decoder_layer.mistake(
@@ -509,7 +590,7 @@ transformer = topic.exercise(
     {"config": _SMALL, "source": _SOURCE, "target": _TARGET},
     {"config": _WIDER, "source": _SOURCE, "target": _TARGET},
     {
-        "config": ModelConfig(4000, 128, 4, 256, 2, dropout=0.0, norm="pre", max_length=128),
+        "config": _Config(4000, 128, 4, 256, 2, dropout=0.0, norm="pre", max_length=128),
         "source": torch.tensor([[95, 432, 60, 11, EOS]]),
         "target": torch.tensor([[BOS, 97, 51]]),
     },
@@ -521,65 +602,6 @@ transformer = topic.exercise(
     ),
     observe=_observe_transformer,
 )(Transformer)
-
-
-@transformer.mistake(
-    "layers in a plain list",
-    "Your layers have no registered parameters, because PyTorch doesn't look for modules inside a Python list. Most of "
-    "your model would never be trained.",
-)
-class _PlainLayers(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        del self.encoder, self.decoder
-        self.encoder = [EncoderLayer(config)]  # type: ignore[assignment]
-        self.decoder = [DecoderLayer(config)]  # type: ignore[assignment]
-
-
-@transformer.mistake(
-    "the same layer several times",
-    "All layers of your stacks are one and the same module, so there is only one set of weights. Multiplying a list "
-    "repeats references: make a new layer for each entry.",
-)
-class _SameLayer(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.encoder = nn.ModuleList([EncoderLayer(config)] * config.n_layers)
-        self.decoder = nn.ModuleList([DecoderLayer(config)] * config.n_layers)
-
-
-@transformer.mistake(
-    "embeddings not tied",
-    "Your output layer has a matrix of its own. It should be the very parameter of the embedding, not a copy with the "
-    "same numbers, which would drift apart in training (§3.4).",
-)
-class _Untied(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        self.unembedding.weight.data = self.embedding.weight.data
-
-
-@transformer.mistake(
-    "the output layer has a bias",
-    "Your output layer has a bias. The paper's is the transposed embedding matrix and nothing else.",
-)
-class _Biased(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.unembedding.bias = nn.Parameter(torch.zeros(config.vocab_size))
-
-
-@transformer.mistake(
-    "the positional encoding is a parameter",
-    "Your positional encoding is a parameter, so training would change it. The paper's is fixed: it should move to the "
-    "GPU with the model, but not be trained.",
-)
-class _LearnedPositions(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        del self.positions
-        self.positions = nn.Parameter(sinusoidal_encoding(config.max_length, config.d_model))
 
 
 @transformer.mistake(
@@ -637,25 +659,6 @@ class _NoEmbeddingDropout(Transformer):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         self.dropout = nn.Dropout(0.0)
-
-
-@transformer.mistake(
-    "no final norms",
-    "Pre-norm layers return sums that nobody has normalised. Each stack ends with a layer norm: see the table.",
-)
-class _NoFinalNorm(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.encoder_norm = self.decoder_norm = nn.Identity()  # type: ignore[assignment]
-
-
-@transformer.mistake(
-    "one final norm for both stacks", "Encoder and decoder share their final norm. Each stack has one of its own."
-)
-class _OneFinalNorm(Transformer):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.decoder_norm = self.encoder_norm
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -1198,6 +1201,7 @@ def _observe_fit(
     """Train a straight line; the validation losses are given, whatever was learned."""
     epochs: list[int] = []
     modes: list[bool] = []
+    steps_before: list[int] = []
     coming = iter(validation)
 
     def epoch_batches(epoch: int) -> list[Batch]:
@@ -1210,12 +1214,13 @@ def _observe_fit(
 
     def validate(model: nn.Module) -> float:
         model.eval()  # and a careless one leaves it there
+        steps_before.append(len(modes))
         return next(coming)
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
     losses = answer(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience)
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    return losses, epochs, all(modes), weights
+    return losses, epochs, all(modes), steps_before, weights
 
 
 @topic.exercise(
@@ -1265,6 +1270,7 @@ def _observe_fit(
         "the pair of lists of losses",
         "the list of epochs",
         "that every step was in training mode",
+        "the list of steps before each validation",
         "the model afterwards",
     ),
     differentiable=False,
@@ -1304,16 +1310,22 @@ def _fit(
     mean: Callable[[list[float]], float] = lambda losses: sum(losses) / len(losses),
     first: int = 0,
     in_all: bool = False,
+    validate_first: bool = False,
+    by_training: bool = False,
+    in_all_losses: bool = False,
 ) -> tuple[list[float], list[float]]:
     """The loop with these settings; the words of ``order`` are what is done with each loss, one after the other."""
     history: tuple[list[float], list[float]] = ([], [])
     best, waited = keep(model), 0
+    losses: list[float] = []
     if train_mode == "once":
         model.train()
     for epoch in range(first, first + max_epochs):
+        if validate_first:
+            history[1].append(validate(model))
         if train_mode == "each epoch":
             model.train()
-        losses = []
+        losses = losses if in_all_losses else []
         for batch in epoch_batches(epoch):
             loss = loss_of(model, batch)
             actions: dict[str, Callable[[], Any]] = {
@@ -1327,8 +1339,9 @@ def _fit(
                 actions[action]()
             losses.append(loss.item())
         history[0].append(mean(losses))
-        history[1].append(validate(model))
-        if better(history[1]):
+        if not validate_first:
+            history[1].append(validate(model))
+        if better(history[0 if by_training else 1]):
             best, waited = keep(model), waited if in_all else 0
         else:
             waited += 1
@@ -1443,6 +1456,33 @@ def _(*inputs: Any) -> Any:
 )
 def _(*inputs: Any) -> Any:
     return _fit(*inputs, mean=sum)
+
+
+@fit.mistake(
+    "validated before training",
+    "You validate at the beginning of each epoch, so every validation loss belongs to the weights of the epoch before. "
+    "Train first, and validate what has been trained.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, validate_first=True)
+
+
+@fit.mistake(
+    "the lowest training loss kept",
+    "You keep the epoch with the lowest training loss, and stop when that one no longer falls. The validation loss "
+    "decides about both: it shows what the model can do with sentences that it hasn't seen.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, by_training=True)
+
+
+@fit.mistake(
+    "the training losses of all epochs averaged",
+    "Your training loss is the mean over all epochs so far, because the list of the batches' losses goes on growing. "
+    "Begin a new one in each epoch.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, in_all_losses=True)
 
 
 @fit.mistake("epochs counted from 1", "You ask for the batches of the epochs 1, 2, …. Count from 0.")
@@ -2085,6 +2125,12 @@ def _find_other_losses(model: nn.Module, train: list[float], validation: list[fl
             "validated on the training data\nYour lowest validation loss is the loss on the training data. It would "
             "never show that the model memorises them: validate on the validation set."
         )
+    if best < unseen / 2:
+        return (
+            f"you report a validation loss of {best:.2f}, and it is {unseen:.2f}\nThe second number is the loss of the "
+            "next token. The model probably copies the token that it has just read: in your losses, are the labels "
+            "shifted by one position?"
+        )
     return None
 
 
@@ -2093,6 +2139,11 @@ def _examine_run(result: Any) -> str | None:
     if not (isinstance(result, tuple | list) and len(result) == 3 and isinstance(result[0], nn.Module)):
         return "it should return three values: the model, the training losses and the validation losses"
     model, train, validation = result
+    if not all(
+        isinstance(losses, list | tuple) and all(isinstance(loss, SupportsFloat) for loss in losses)
+        for losses in (train, validation)
+    ):
+        return "the losses aren't two lists of numbers\nReturn the two lists that `given.fit` returns, after the model."
     model.eval()
     data = pocket_data()
     if not all(math.isfinite(loss) for loss in (*train, *validation)):

@@ -61,6 +61,7 @@ from transformer.data.batching import Batches, Sequences, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.evaluation import metrics as package_evaluation
 from transformer.inspection import ablate_heads, count_flops, record_attention
+from transformer.layers import FeedForward
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.masks import causal_mask as package_causal_mask
 from transformer.model import Transformer
@@ -1806,6 +1807,108 @@ def test_an_answer_may_not_change_pytorchs_settings() -> None:
 
 def test_the_number_of_heads_is_shown() -> None:
     assert "; n_heads = 1; its linear layers leave" in message("attend", lambda *_: torch.zeros(1))
+
+
+def same(config: ModelConfig, n: int) -> nn.ModuleList:
+    return nn.ModuleList([train_your_own.DecoderLayer(config)] * n)
+
+
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        (lambda layer, c: setattr(layer, "norms", [nn.LayerNorm(c.d_model)] * 3), "`norms` is a plain list"),
+        (lambda layer, c: None, "there is no `norms`"),
+        (lambda layer, c: setattr(layer, "norm", nn.ModuleList([nn.LayerNorm(4)])), "there is no `norms`"),
+        (lambda layer, c: setattr(layer, "norms", nn.ModuleList([nn.LayerNorm(c.d_model)])),
+         "`norms` has 1 entry, and should have 3"),
+        (lambda layer, c: setattr(layer, "norms", nn.ModuleList([nn.LayerNorm(c.d_model)] * 3)),
+         "the same module several times"),
+        (lambda layer, c: setattr(layer, "norms", nn.ModuleList(nn.LayerNorm(c.d_model, elementwise_affine=False)
+                                                                for _ in range(3))), "`norms` has no weights"),
+        (lambda layer, c: setattr(layer, "feed_forward", FeedForward(c.d_ff, c.d_model)),
+         "the two sizes of FeedForward are swapped"),
+        (lambda layer, c: setattr(layer, "feed_forward", FeedForward(c.d_model, c.d_ff + 1)),
+         "the parameters aren't those of the table"),
+        (lambda layer, c: setattr(layer, "cross_attention", layer.self_attention),
+         "`self_attention` and `cross_attention` are one and the same module"),
+    ],
+)  # fmt: skip
+def test_wrong_parts_of_a_layer_are_named(change: Any, title: str) -> None:
+    class Layer(train_your_own.DecoderLayer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            norms = self.norms
+            del self.norms
+            change(self, config)
+            if "norm" not in title:
+                self.norms = getattr(self, "norms", norms)
+
+    assert message("DecoderLayer", Layer).splitlines()[0] == f"✗ DecoderLayer: {title}"
+
+
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        (lambda model, c: {"encoder": [*model.encoder]}, "`encoder` is a plain list"),
+        (lambda model, c: {"decoder": [*model.decoder]}, "`decoder` is a plain list"),
+        (lambda model, c: {"decoder": same(c, c.n_layers)}, "the same module several times"),
+        (lambda model, c: {"encoder": model.encoder[:1], "decoder": model.decoder[:1]},
+         "`encoder` has 1 entry, and should have 2"),
+        (lambda model, c: {"encoder_norm": nn.Identity()}, "`encoder_norm` has no weights"),
+        (lambda model, c: {"encoder_norm": model.decoder_norm},
+         "`encoder_norm` and `decoder_norm` are one and the same module"),
+        (lambda model, c: {"unembedding": nn.Linear(c.d_model, c.vocab_size, bias=False)}, "embeddings not tied"),
+        (lambda model, c: {"positions": nn.Parameter(model.positions)}, "the positional encoding is a parameter"),
+    ],
+)  # fmt: skip
+def test_wrong_parts_of_a_model_are_named(change: Any, title: str) -> None:
+    class Model(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            for name, part in change(self, config).items():
+                delattr(self, name)
+                setattr(self, name, part)
+
+    assert message("Transformer", Model).splitlines()[0] == f"✗ Transformer: {title}"
+
+
+def test_an_output_layer_with_a_bias_is_named() -> None:
+    class Biased(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.unembedding.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    assert message("Transformer", Biased).startswith("✗ Transformer: the output layer has a bias\n")
+
+
+def test_what_keeps_a_module_from_working_is_named() -> None:
+    class NoForward(nn.Module):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__()
+
+    class NoSuper(nn.Module):
+        def __init__(self, config: ModelConfig) -> None:
+            self.dropout = nn.Dropout(config.dropout)
+
+    class UnusedNorm(train_your_own.DecoderLayer):
+        def residual(self, x: Tensor, norm: nn.Module, sublayer: Any) -> Tensor:
+            return super().residual(x, nn.LayerNorm(x.size(-1)) if norm is self.norms[0] else norm, sublayer)
+
+    assert message("DecoderLayer", lambda config: None).startswith("✗ DecoderLayer: it isn't a module\n")
+    assert message("DecoderLayer", NoForward).startswith("✗ DecoderLayer: `forward` is missing\n")
+    assert "`super().__init__()` has to be the first line" in message("DecoderLayer", NoSuper)
+    assert message("DecoderLayer", UnusedNorm).startswith("✗ DecoderLayer: `norms.0` gets no gradient\n")
+
+
+def test_of_a_configuration_only_the_settings_that_the_notebook_names_are_shown() -> None:
+    class Zeros(train_your_own.DecoderLayer):
+        def forward(self, *inputs: Tensor) -> Tensor:
+            return 0 * super().forward(*inputs)
+
+    shown = (
+        "  config = ModelConfig(vocab_size=11, d_model=4, n_heads=2, d_ff=6, n_layers=1, dropout=0.5, max_length=8)\n"
+    )
+    assert shown in message("DecoderLayer", Zeros)
 
 
 def test_a_right_answer_that_calls_a_wrong_one_is_told_so() -> None:

@@ -12,6 +12,7 @@ from exercises.check import TrainingExercise
 from exercises.checks import train_your_own as checks
 from exercises.notebooks import NOT_DONE
 from tests.exercises.test_checks import TRIALS
+from transformer.config import ModelConfig
 from transformer.data.tokenizer import PAD
 from transformer.masks import padding_mask, target_mask
 
@@ -131,6 +132,16 @@ def test_a_faulty_training_is_recognised() -> None:
     assert judged(4, count=300, loss_of=with_padding) == "after eos the model predicts padding"
     assert judged(4).startswith("BLEU ")
     assert judged(4, build=LargeEmbeddings).startswith("BLEU ")
+
+
+def test_reported_losses_that_are_no_numbers_or_not_those_of_the_next_token_are_recognised() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(len(checks.pocket_data().tokenizer), 8, 2, 8, 1, norm="pre", max_length=64)
+    model = checks.Transformer(config)
+    for losses in ((1.5, 1.2), (None, None), ([2.0, 1.0], [None, None])):
+        assert str(checks._examine_run((model, *losses))).startswith("the losses aren't two lists of numbers\n")
+    said = str(checks._examine_run((model, [6.0, 0.1], [5.0, 0.05])))
+    assert said.startswith("you report a validation loss of 0.05, and it is 6.") and "labels shifted" in said
 
 
 def test_a_loss_that_hardly_falls_may_need_more_epochs() -> None:
