@@ -34,8 +34,8 @@ CODE = "course.zip"
 
 HOW = """\
 Press *Try it here*, write your code in place of the line `raise NotImplementedError(…)`, and press *Check*. Python then
-runs in your browser, which loads it once: about {megabytes:.0f} MB. Nothing that you write leaves this page, and your
-browser keeps it for your next visit.
+runs in your browser, which has to load about {megabytes:.0f} MB the first time. What you write stays in your browser,
+which keeps it for your next visit.
 """
 NOT_HERE = """\
 This build of the book has no Python for your browser. Read the exercises here, and solve them in the notebook.

@@ -146,6 +146,7 @@ function render({ model, el }) {
     }
 
     editor.value = text;
+    editor.setSelectionRange(0, 0); // else the focus scrolls to the end of a long line
     fit();
     el.replaceChildren(h("style", {}, STYLE), h("div", { class: "exercise" }, editor, h("div", { class: "controls" }, button, again, help), output));
     if (saved.get()?.isRight) show(`✓ ${name}`, "right");

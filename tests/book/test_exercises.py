@@ -148,3 +148,9 @@ def test_an_open_exercise_fits_and_has_no_barriers(offline, theme):
     offline.widget.locator("pre.wrong").wait_for()
     assert barriers(tab, "wide") == []
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
+
+
+def test_on_a_phone_an_open_exercise_shows_the_beginning_of_its_lines(opened, address, with_python):
+    with opened(address + PAGE, "narrow") as (tab, _):
+        editor = Exercise(tab).open().editor
+        assert editor.evaluate("one => [one.scrollWidth > one.clientWidth, one.scrollLeft]") == [True, 0]
