@@ -32,7 +32,7 @@ from exercises.formatting import format_inputs, format_shapes, format_value
 from exercises.fresh_inputs import fresh_inputs
 from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
-from exercises.relations import Finding, Wrong, find_relation
+from exercises.relations import ENDS_WRONG, Finding, Wrong, find_relation
 from exercises.special_cases import what_is_special
 from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
 from exercises.unused import unused_arguments
@@ -296,10 +296,11 @@ class Exercise:
             return [RANDOM]
         is_constant = len(wrong) > 2 and all(actual.equals(wrong[0][1]) for _, actual, _ in wrong)
         same_kinds = all(actual.same_kind(expected) for _, actual, expected in wrong)
-        can_ignore = self.observe is None and same_kinds and not is_constant
+        relation = self._find_relation(wrong)
+        ends_wrong = relation is not None and relation.title in ENDS_WRONG
+        can_ignore = self.observe is None and same_kinds and not is_constant and not ends_wrong
         if can_ignore and (unused := unused_arguments(run_reference, run_answer, inputs_of_tests)):
             return [_describe_unused(unused)]
-        relation = self._find_relation(wrong)
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )

@@ -240,7 +240,9 @@ def _find_tendency(wrong: Sequence[Wrong]) -> Finding | None:
     for much in ("large", "small"):
         if all((a > b) == (much == "large") and a != b for ((a, b),) in rows):
             return Finding(
-                f"too {much} wherever it is wrong", "Compare your formula with that of the text, term by term."
+                f"too {much} wherever it is wrong",
+                f"Wherever your result is wrong, it is too {much}. Go through your code step by step, with the numbers "
+                f"below: which step makes the result too {much}?",
             )
     return None
 
@@ -486,6 +488,17 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
         "You return only entries that should be there, but some of them too often.",
     ),
 }
+
+ENDS_WRONG = (
+    "an empty result",
+    "the last entry is missing",
+    "the first entry is missing",
+    "one entry too many at the end",
+    "one entry too many at the beginning",
+    "it stops too early",
+    "it stops too late",
+)
+"""The titles that describe where a list begins and ends, and are to be said first."""
 
 TEXTS: dict[str, tuple[Holds, str]] = {
     "only the spaces are wrong": (

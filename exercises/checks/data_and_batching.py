@@ -607,6 +607,14 @@ def _(lengths: list[int], batches: Rows) -> float:
     return 1 - sum(lengths) / sum(len(batch) * max(next(rest) for _ in batch) for batch in batches)
 
 
+@padding_share.mistake(
+    "only the first batch",
+    "This is the share of padding in the first batch. Go through all of them: is your `return` inside the loop?",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    return 1 - sum(lengths[i] for i in batches[0]) / _cells(lengths, batches[:1])
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 

@@ -227,6 +227,15 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return _ngrams(hypothesis, n).total(), _matches(hypothesis, reference, n)
 
 
+@clipped_matches.mistake(
+    "the n-grams of both sides together",
+    "You combine the two counters with `|`, which takes the larger counts, and those of n-grams that only one side "
+    "has. A match is in both.",
+)
+def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) | _ngrams(reference, n)).total(), _ngrams(hypothesis, n).total()
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -588,6 +597,44 @@ def _(hypotheses: Words, references: Words) -> float:
 def _(hypotheses: list[list[str]], references: list[list[str]]) -> float:
     longest = max(n for n in range(1, 5) if n == 1 or any(len(h) >= n for h in hypotheses))
     return _bleu(hypotheses, references, longest=longest)
+
+
+@corpus_bleu.mistake(
+    "the counts not reset",
+    "Your matches and totals go on growing from one n to the next, so each precision contains the shorter n-grams as "
+    "well. Begin with 0 for each n.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    right, total, precisions = 0, 0, []
+    for n in range(1, 5):
+        right += sum(_matches(h, r, n) for h, r in zip(hypotheses, references, strict=True))
+        total += sum(_ngrams(h, n).total() for h in hypotheses)
+        precisions.append(right / total)
+    return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * _geometric(precisions)
+
+
+@corpus_bleu.mistake(
+    "the last sentence's brevity penalty",
+    "The precisions are right, but your brevity penalty compares the lengths of the last sentence. It is computed from "
+    "all words of the test set.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    return _bleu(hypotheses, references, brevity=lambda c, r: _brevity(len(hypotheses[-1]), len(references[-1])))
+
+
+@corpus_bleu.mistake(
+    "smoothed above single words",
+    "From the 2-grams on, you add 1 to the counts so that none of them is zero. That is common for single sentences; "
+    "here a precision of 0 makes BLEU 0.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    pairs = list(zip(hypotheses, references, strict=True))
+    precisions = [
+        (sum(_matches(h, r, n) for h, r in pairs) + (n > 1))
+        / (sum(_ngrams(h, n).total() for h in hypotheses) + (n > 1))
+        for n in range(1, 5)
+    ]
+    return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * _geometric(precisions)
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -959,3 +1006,19 @@ def _(first: Counts, second: Counts, draws: Draws) -> float:
 def _(first: Counts, second: Counts, draws: Draws) -> float:
     scores = [pair for pair in _scores(first, second, draws) if pair[0] != pair[1]]
     return sum(after > before for before, after in scores) / len(scores) if scores else 0.0
+
+
+@share_of_wins.mistake(
+    "it ends after the first draw",
+    "Only the first draw counts: the function returns before it comes to the others. Is your `return` inside the loop?",
+)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, draws[:1]) / len(draws)
+
+
+@share_of_wins.mistake(
+    "indices counted from 1",
+    "You take the sentence before the one that was drawn. The indices of a draw count from 0, as those of a list do.",
+)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, [[i - 1 for i in draw] for draw in draws])

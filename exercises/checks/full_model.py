@@ -178,6 +178,22 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
     return memory
 
 
+@stacks.mistake(
+    "it ends after the first decoder layer",
+    "You return the output of the first decoder layer. Is your `return` inside the loop?",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    return decoder[0](target, _encoded(source, encoder))
+
+
+@stacks.mistake(
+    "it ends after the first encoder layer",
+    "You return the output of the first encoder layer. Is your `return` inside the loop? The result is the decoder's.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    return encoder[0](source)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 

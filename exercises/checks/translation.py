@@ -314,6 +314,23 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
     return [*_ids(sentence.split(), vocabulary), EOS] if sentence.split() else []
 
 
+@encode_sentence.mistake(
+    "None for unknown words",
+    "An unknown word becomes None in your code: that is what `get` returns if it finds nothing and you name nothing "
+    "else. Use UNK.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*(vocabulary.get(word) for word in sentence.split()), EOS]  # type: ignore[list-item]
+
+
+@encode_sentence.mistake(
+    "a text for unknown words",
+    'An unknown word becomes the text "<unk>" in your code. The model reads numbers: use its id, UNK.',
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*(vocabulary.get(word, "<unk>") for word in sentence.split()), EOS]  # type: ignore[list-item]
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -548,6 +565,25 @@ def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
         ids.append(int((p == best).nonzero()[0]))
         p = torch.where(p == best, 0, p)
     return torch.stack(values), torch.tensor(ids)
+
+
+@most_probable.mistake(
+    "the exponential of exponentials",
+    "In the sum you take the exponential of numbers that are exponentials already. Did you call `exp_`? It changes "
+    "`logits` in place, so all that follows computes with other logits.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    e = logits.exp()
+    return _largest(e / e.exp().sum(), n)
+
+
+@most_probable.mistake(
+    "divided by the sum of the logits",
+    "You divide the exponentials by the sum of the logits. Divide by the sum of the exponentials, so that all "
+    "probabilities together are 1.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _largest(logits.exp() / logits.sum(), n)
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -900,3 +936,12 @@ def _(distance: int, k: int) -> tuple[int, int, int]:
 )
 def _(distance: int, k: int) -> tuple[int, int, int]:
     return distance, max(1, round(distance / (k // 2))), 1
+
+
+@path_lengths.mistake(
+    "the word itself counted",
+    "You divide by half the width, rounded up. That counts the word in the middle as well, but a layer gets no further "
+    "by seeing its own position.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, math.ceil(distance / math.ceil(k / 2)), 1

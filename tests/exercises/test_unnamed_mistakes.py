@@ -284,6 +284,22 @@ def test_an_argument_that_is_not_used_is_named() -> None:
     assert said is not None and said.splitlines()[0] == "an argument makes no difference" and "whatever `n` is" in said
 
 
+def test_a_list_that_ends_too_early_is_told_before_an_argument_that_is_not_used() -> None:
+    topic = Topic()
+
+    @topic.exercise({"x": [1, 2, 3], "n": 2}, {"x": [4, 5, 6, 7], "n": 3})
+    def shifted(x: list[int], n: int) -> list[int]:
+        return [x[0], *(number + n for number in x[1:])]
+
+    said = shifted.judge(lambda x, n: x[:1])
+    assert said is not None and said.splitlines()[0] == "it stops too early"
+
+
+def test_no_formula_is_referred_to_where_a_text_may_have_none() -> None:
+    found = find_relation([Wrong({}, a, b) for a, b in ((2.0, 1.5), (7.0, 3.0), (4.0, 2.5))])
+    assert found and found.title == "too large wherever it is wrong" and "formula" not in found.text
+
+
 def test_whatever_an_answer_returns_it_is_explained() -> None:
     topic = Topic()
 
