@@ -271,11 +271,10 @@ check("corpus_bleu", corpus_bleu)
 #
 # ```text
 # remove all spaces; list(text) is a list of characters
-# for each n from 1 to 6, but not above the length of either text:
-#     precision: clipped matches / n-grams of the hypothesis
-#     recall:    the same matches / n-grams of the reference
-# P, R: the means over these n
-# apply the formula, unless both are 0
+# find out up to which n both texts have n-grams
+# for each of these n, collect a precision and a recall: they share the matches, but what is each divided by?
+# average the precisions, and average the recalls
+# the formula comes last, and only once; what would it do if nothing matches?
 # ```
 # </details>
 # <details><summary>Help: <code>float division by zero</code></summary>
@@ -325,12 +324,10 @@ check("chrf", chrf)
 # <details><summary>Hint</summary>
 #
 # ```text
-# for each draw
-#     for each system
-#         add up the matches of the drawn sentences, and their totals
-#         matches / total: its score
-#     is the second system's score larger?
-# in which fraction of the draws is it?
+# take one draw after the other, and score both systems on its sentences
+# a sentence that was drawn twice counts twice
+# one score for the whole draw: what do you have to add up before you divide?
+# compare the two scores, count the wins, and turn the count into a fraction
 # ```
 # </details>
 # <details><summary>Help: <code>list indices must be integers or slices, not list</code></summary>

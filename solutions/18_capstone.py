@@ -17,7 +17,7 @@
 # together. Then you train it, and it translates sentences that it has never seen (§3 and §5 of the paper).
 #
 # - **No ready-made parts.** Use linear layers, norms and tensor operations, but not `nn.Transformer`, `nn.MultiheadAttention` or
-#   `F.scaled_dot_product_attention`, and nothing from the package `transformer`. The checks notice such a call and tell you.
+#   `F.scaled_dot_product_attention`, and in your answers nothing from the package `transformer` except the three ids imported below. The checks notice such a call and tell you.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
@@ -98,7 +98,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% [markdown]
 # ## 1 · Embeddings and positions
 #
-# ★★☆ · 10 minutes · §3.4, §3.5
+# ★★☆ · 15 minutes · §3.4, §3.5
 #
 # Multiply the embedding of each token by $\sqrt{d_\text{model}}$ and add the positional encoding: dimension $2i$ at position $pos$ is
 # $\sin(pos / 10000^{2i/d_\text{model}})$, and dimension $2i+1$ is the cosine of the same angle.
@@ -142,7 +142,7 @@ check("embed_tokens", embed_tokens)
 # %% [markdown]
 # ## 2 · Multi-head attention
 #
-# ★★★ · 20 minutes · §3.2
+# ★★★ · 30 minutes · §3.2
 #
 # All three kinds of attention in the model use this function. Queries come from `x`, keys and values from `memory`; in self-attention the two are the same. Each head has
 # its own slice of the dimensions, its own scaled and masked scores, and its own softmax. The heads are concatenated and go through `output`.
@@ -203,8 +203,10 @@ check("attend", attend)
 # <details><summary>Hint</summary>
 #
 # ```text
-# x ← first norm of  x + attention from x to x, with the mask
-# x ← second norm of x + feed-forward of x
+# first self-attention: queries, keys and values all come from the same place
+# then feed-forward, which reads what the first sublayer has returned
+# around each sublayer: what is added, and in which order do the sum and the norm come?
+# each sublayer has a norm of its own
 # ```
 # </details>
 # <details><summary>Help: <code>Module [ModuleList] is missing the required "forward" function</code></summary>
@@ -234,17 +236,17 @@ check("encoder_layer", encoder_layer)
 # %% [markdown]
 # ## 4 · The decoder layer
 #
-# ★☆☆ · 10 minutes · §3.1, §3.2.3
+# ★☆☆ · 15 minutes · §3.1, §3.2.3
 #
 # The same with one more sublayer: between the two, cross-attention attends from the target to the memory, with weights and a mask of its own.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# self-attention from x to x, with the target's mask
-# cross-attention from x to the memory, with the memory's mask
-# feed-forward
-# each of the three with its own addition and norm
+# start from the encoder layer, and put the new sublayer in the middle
+# in each attention: where do the queries come from, and where the keys and values?
+# which mask goes with which attention? its last axis is that of the keys
+# three sublayers, so three sums and three norms
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (5) must match the size of tensor b (3) at non-singleton dimension 3</code></summary>
@@ -277,7 +279,7 @@ check("decoder_layer", decoder_layer)
 # %% [markdown]
 # ## 5 · The whole model
 #
-# ★★☆ · 15 minutes · §3.1, §3.4
+# ★★☆ · 20 minutes · §3.1, §3.4
 #
 # The encoder turns the source into the memory, and the decoder reads the target and the memory. The logit of each token of the vocabulary is the dot product of the decoder's output
 # with the token's row of the embedding matrix, the **same** matrix as for the input.
@@ -331,7 +333,7 @@ check("next_token_logits", next_token_logits)
 # %% [markdown]
 # ## 6 · The loss
 #
-# ★★☆ · 15 minutes · §5.4
+# ★★☆ · 20 minutes · §5.4
 #
 # A target is `BOS`, its tokens, `EOS`, and perhaps padding. At each position, the decoder reads the tokens up to it and predicts the next one.
 # With label smoothing, the right token gets the probability $1 - \epsilon$, and $\epsilon$ is then shared equally among **all** tokens of the vocabulary, the right one included. The loss is the mean cross-entropy over all positions,
@@ -375,7 +377,7 @@ check("translation_loss", translation_loss)
 # %% [markdown]
 # ## 7 · Training
 #
-# ★★☆ · 15 minutes · §5.3
+# ★★☆ · 20 minutes · §5.3
 #
 # Train with Adam, $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$. Before each step, counted from 1, set the learning rate to
 #
@@ -445,7 +447,7 @@ check("train_model", train_model)
 # %% [markdown]
 # ## 8 · Greedy search
 #
-# ★★☆ · 15 minutes
+# ★★☆ · 20 minutes
 #
 # Every target starts with `BOS`. In each step, append the most probable next token to every sentence. Stop when all sentences contain `EOS`, or after `limit` steps.
 # Return the generated tokens of each sentence, without `BOS` and only up to the first `EOS`, which is left out as well.
@@ -494,8 +496,8 @@ check("translate", translate)
 # %% [markdown]
 # ## Train it
 #
-# From here on, nothing is graded. The cells train a translator with your functions, on English and German sentences that the course generates from a small grammar. This takes some minutes on a laptop's
-# CPU, and less on a GPU. Run the cells in order, once all eight checks show ✓.
+# From here on, nothing is graded. The cells train a translator with your functions, on English and German sentences that the course generates from a small grammar. The 3,750 steps take
+# roughly six minutes on one core of an AMD EPYC, and longer if the computer is busy. Run the cells in order, once all eight checks show ✓.
 #
 # First the sentences. The test sentences are not in the training data, and they contain combinations of words that never occur there.
 

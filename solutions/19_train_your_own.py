@@ -18,6 +18,7 @@
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can use those before it as `given.name`: these are your own once their checks show ✓, and the course's until then. So you can skip one and come back later.
+# - Don't modify the inputs of your functions: the checks notice. Only a model that you train or set to a mode changes.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
@@ -95,7 +96,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% [markdown]
 # ## 1 · A decoder layer as a module
 #
-# ★★☆ · 15 minutes · §3.1, §5.4
+# ★★☆ · 20 minutes · §3.1, §5.4
 #
 # Write `__init__` and `forward`. `__init__` creates these parts, under these names:
 #
@@ -165,7 +166,7 @@ check("DecoderLayer", DecoderLayer)
 # %% [markdown]
 # ## 2 · The whole model
 #
-# ★★☆ · 20 minutes · §3.4, §3.5
+# ★★☆ · 30 minutes · §3.4, §3.5
 #
 # The computation is given, and you write `__init__`. It creates everything that `embed` and `forward` use:
 #
@@ -262,13 +263,13 @@ assert yours == shipped.greedy_search([sentence])[0]
 # %% [markdown]
 # ## 3 · The loader
 #
-# ★★☆ · 15 minutes · §5.1
+# ★★☆ · 20 minutes · §5.1
 #
 # Group sentence pairs into batches. The ids of each sentence include its special tokens already.
 #
 # 1. Sort the pairs by the length of their **longer** side; pairs of the same length keep their order.
-# 2. Fill one batch after the other. The size of a batch is its number of rows times the longest length on either side, padding included, and must be at most `max_tokens`. When the next pair
-#    would make it larger, start a new batch. A pair that is too long by itself gets a batch of its own.
+# 2. Fill one batch after the other. The size of a batch is its number of pairs times the length of its longest sentence, be that a source or a target, and must be at most `max_tokens`. So padding
+#    counts, but the two sides aren't added up. When the next pair would make the batch too large, start a new one. A pair that is too long by itself gets a batch of its own.
 # 3. Pad each side of a batch at the end with `PAD`.
 # 4. Shuffle the batches: the same seed always gives the same order, other seeds give other orders.
 #
@@ -324,7 +325,7 @@ check("token_batches", token_batches)
 # %% [markdown]
 # ## 4 · The validation loss
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 15 minutes
 #
 # Compute the mean cross-entropy over all labels that aren't padding, of all batches together, in evaluation mode and without recording gradients. As in training, the decoder reads the target without its last token, and the labels are the target without its
 # first. Afterwards, the model is in the same mode as before.
@@ -371,7 +372,7 @@ check("validation_loss", validation_loss)
 # %% [markdown]
 # ## 5 · Training with early stopping
 #
-# ★★★ · 25 minutes · §5.3
+# ★★★ · 30 minutes · §5.3
 #
 # In each epoch, train on all batches **in training mode**: compute the loss, reset the gradients, run backward, clip the gradient to the norm 1, and let the optimiser step. Then validate. Stop after `max_epochs`, or as soon as
 # the validation loss hasn't fallen below its lowest value for `patience` epochs in a row. At the end, the model has the weights of its **best** epoch, the one with the lowest validation loss.
@@ -449,9 +450,10 @@ check("fit", fit)
 # %% [markdown]
 # ## 6 · BLEU over a loader
 #
-# ★★☆ · 10 minutes · §6.1
+# ★★☆ · 15 minutes · §6.1
 #
 # Translate all batches in evaluation mode, and compute the BLEU score of all translations together with sacrebleu's `corpus_bleu`. The references are the targets, without padding, `BOS` and `EOS`.
+# Whether you switch the model back to the mode in which you found it is up to you.
 #
 # <details><summary>Hint</summary>
 #
@@ -498,7 +500,7 @@ check("bleu_score", bleu_score)
 # %% [markdown]
 # ## 7 · Plot the losses
 #
-# ★☆☆ · 5 minutes
+# ★☆☆ · 10 minutes
 #
 # Draw both losses over the epochs, **counted from 1**, with the labels `training` and `validation`, and show a legend. Label the axes `epoch` and `loss`. A vertical line marks the epoch with the lowest validation loss, the first one if several are equally low. The check looks at what the figure
 # contains; colours and styles are up to you.
