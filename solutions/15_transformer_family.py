@@ -111,7 +111,7 @@ def mask_tokens(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_i
     """Hide some tokens, as in the pre-training of BERT.
 
     ids: (batch, length), int64; special tokens are at most mask_id
-    choice, kind: (batch, length), random numbers from 0 to 1
+    choice, kind: (batch, length), random numbers from 0 to 1, float32 or float64
     other: (batch, length), int64, random tokens
     mask_id: the id of [MASK]
     returns: the model's input, (batch, length), int64;
@@ -240,8 +240,7 @@ check("causal_lm_loss", causal_lm_loss)
 #
 # ```text
 # a causal mask lets a token see what comes before it: so which one sees everything?
-# the number of real tokens of each sentence       (batch,)
-# the position of the last one                     (batch,)
+# where it is differs from sentence to sentence: what does `real` say about the lengths?      (batch,)
 # x[rows, positions] takes one vector of each sentence, if rows is 0, 1, …      (batch, d_model)
 # ```
 # </details>

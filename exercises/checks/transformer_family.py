@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from itertools import takewhile
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -52,6 +53,20 @@ Masked = tuple[Tensor, Tensor]
         "choice": torch.tensor([[0.50, 0.15, 0.05, 0.60, 0.90]]),
         "kind": torch.tensor([[0.10, 0.30, 0.80, 0.80, 0.50]]),
         "other": torch.tensor([[7, 5, 4, 6, 9]]),
+        "mask_id": 3,
+    },
+    {
+        "ids": torch.tensor([[1, 7, 8, 6]]),
+        "choice": torch.tensor([[0.50, 0.10, 0.12, 0.01]]),
+        "kind": torch.tensor([[0.9, 0.9, 0.4, 0.85]], dtype=torch.float64),  # as a float32, 0.9 isn't the same number
+        "other": torch.tensor([[4, 5, 9, 8]]),
+        "mask_id": 3,
+    },
+    {
+        "ids": torch.tensor([[7]]),
+        "choice": torch.tensor([[0.10]]),
+        "kind": torch.tensor([[0.40]]),
+        "other": torch.tensor([[5]]),
         "mask_id": 3,
     },
     results=("masked", "chosen"),
@@ -206,6 +221,27 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 
 
 @mask_tokens.mistake(
+    "[MASK] where nothing was chosen",
+    "You put [MASK] wherever `kind` is below 0.8, also at positions that weren't chosen. Nothing changes there.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    chosen = _chosen(ids, choice, mask_id)
+    masked = ids.masked_fill(kind < 0.8, mask_id)
+    return torch.where(chosen & (kind >= 0.8) & (kind < 0.9), other, masked), chosen
+
+
+@mask_tokens.mistake(
+    "random and unchanged tokens swapped",
+    "[MASK] is right, but then you put a random token where the token should stay, and leave the one that should "
+    "become random. Which of the two begins at 0.9?",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    chosen = _chosen(ids, choice, mask_id)
+    masked = torch.where(chosen & (kind >= 0.9), other, ids)
+    return masked.masked_fill(chosen & (kind < 0.8), mask_id), chosen
+
+
+@mask_tokens.mistake(
     "only [MASK] is never chosen",
     "You leave out only `mask_id` itself. All special tokens have ids up to it, and none of them is ever chosen.",
 )
@@ -214,9 +250,19 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 
 
 @mask_tokens.mistake(
+    "exactly 0.9 in the wrong range",
+    "A number of `kind` that is exactly 0.9 isn't below 0.9: the token stays as it is.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    chosen = _chosen(ids, choice, mask_id)
+    masked = torch.where(chosen & (kind <= 0.9), other, ids)
+    return masked.masked_fill(chosen & (kind < 0.8), mask_id), chosen
+
+
+@mask_tokens.mistake(
     "exact values in the wrong range",
-    "You treat a number that is exactly 0.15 as if it were below 0.15, and one that is exactly 0.8 as if it were below "
-    "0.8. Check which of your comparisons include equality.",
+    "You treat a number that is exactly 0.15, 0.8 or 0.9 as if it were below. Check which of your comparisons include "
+    "equality.",
 )
 def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
     chosen = (choice <= 0.15) & (ids > mask_id)
@@ -229,9 +275,10 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 
 @topic.exercise(
     {"n_prefix": torch.tensor([2, 0]), "length": 4},
-    {"n_prefix": torch.tensor([4, 1, 2]), "length": 4},
+    {"n_prefix": torch.tensor([1, 4, 2]), "length": 4},
     {"n_prefix": torch.tensor([3]), "length": 5},
     {"n_prefix": torch.tensor([0, 1, 5, 6]), "length": 6},
+    {"n_prefix": torch.tensor([0]), "length": 1},
 )
 def prefix_mask(n_prefix: Tensor, length: int) -> Tensor:
     """The causal mask, and all keys of the prefix."""
@@ -363,6 +410,14 @@ def _(n_prefix: Tensor, length: int) -> Tensor:
     return prefix_mask.reference(n_prefix.max().expand(len(n_prefix)), length)
 
 
+@prefix_mask.mistake(
+    "the first prefix for all",
+    "You use the prefix of the first text for all texts. Each has its own.",
+)
+def _(n_prefix: Tensor, length: int) -> Tensor:
+    return prefix_mask.reference(n_prefix[:1].expand(len(n_prefix)), length)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 _TEXTS = torch.tensor([[1, 4, 3, 2, 0, 0], [1, 5, 5, 3, 4, 2], [1, 3, 2, 0, 0, 0]])
@@ -374,6 +429,7 @@ _SMALL = torch.tensor([[[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 3.0, 0.0], [2.0, 0.0, 0
     {"logits": numbers(3, 6, 7), "ids": _TEXTS, "pad_id": 0},
     {"logits": 2 * numbers(2, 4, 6, seed=1), "ids": torch.tensor([[4, 0, 2, 5], [0, 3, 5, 5]]), "pad_id": 5},
     {"logits": 1000 * numbers(2, 5, 4, seed=2), "ids": torch.tensor([[1, 3, 3, 2, 0], [1, 3, 2, 0, 0]]), "pad_id": 0},
+    {"logits": numbers(1, 2, 3, seed=3), "ids": torch.tensor([[1, 2]]), "pad_id": 0},
 )
 def causal_lm_loss(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     """The mean over all labels."""
@@ -505,6 +561,52 @@ def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     return causal_lm_loss.reference(logits.softmax(dim=-1), ids, pad_id)
 
 
+@causal_lm_loss.mistake(
+    "shifted by two",
+    "You compare the logits with the token after the next one. Is something shifted twice?",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    labels = ids[:, 2:]
+    return _losses(logits[:, :-2], labels)[labels != pad_id].mean()
+
+
+@causal_lm_loss.mistake(
+    "a text left out instead of a position",
+    "You shift along the axis of the batch, so each text is compared with the one below it. Axis 0 is the batch; "
+    "positions are axis 1.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    return F.cross_entropy(logits[:-1].flatten(0, 1), ids[1:].flatten(), ignore_index=pad_id)
+
+
+@causal_lm_loss.mistake(
+    "normalised over the positions",
+    "Your softmax goes along the positions of a text. At each position, the probabilities of all tokens of the "
+    "vocabulary sum to one.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    labels = ids[:, 1:]
+    log_p = logits[:, :-1].log_softmax(dim=1)
+    return -log_p.gather(-1, labels[..., None])[..., 0][labels != pad_id].mean()
+
+
+@causal_lm_loss.mistake(
+    "the first tokens counted",
+    "The sum is right, but you divide it by the number of all real tokens. The first token of each text is nobody's "
+    "label, so it doesn't count.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    labels = ids[:, 1:]
+    return _losses(logits[:, :-1], labels)[labels != pad_id].sum() / (ids != pad_id).sum()
+
+
+@causal_lm_loss.mistake(
+    "the perplexity", "You return the perplexity, the exponential of the loss. Return the loss: training minimises it."
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    return causal_lm_loss.reference(logits, ids, pad_id).exp()
+
+
 @causal_lm_loss.mistake("the wrong sign", "Your loss is negative. The loss is minus the logarithm of a probability.")
 def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     return -causal_lm_loss.reference(logits, ids, pad_id)
@@ -535,6 +637,12 @@ def _real(*lengths: int) -> Tensor:
         "real": _real(1, 3, 2, 3),
         "weight": numbers(3, 3, seed=4),
         "bias": numbers(3, seed=5),
+    },
+    {
+        "x": numbers(1, 1, 1, seed=6),
+        "real": _real(1),
+        "weight": numbers(1, 1, seed=7),
+        "bias": numbers(1, seed=8),
     },
 )
 def classify(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -568,6 +676,22 @@ def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 )
 def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x[torch.arange(len(x)), real.sum(dim=1)], weight, bias)
+
+
+@classify.mistake(
+    "one position too early",
+    "You take the token before the last one. A sentence of n tokens has the positions 0 to n - 1.",
+)
+def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x[torch.arange(len(x)), real.sum(dim=1) - 2], weight, bias)
+
+
+@classify.mistake(
+    "padding counted instead of tokens",
+    "You count the padding of each sentence. In `real`, True marks the real tokens: it is these that you count.",
+)
+def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x[torch.arange(len(x)), (~real).sum(dim=1) - 1], weight, bias)
 
 
 @classify.mistake(
@@ -643,10 +767,15 @@ LanguageModel = Callable[[list[str]], str]
 Examples = list[tuple[str, str]]
 
 
-def _by_analogy(tokens: list[str]) -> str:
-    """a model that follows the example whose question ends most like the new one"""
+def _listed(tokens: Any) -> list[str]:
     if not isinstance(tokens, list | tuple):
         raise TypeError(f"next_token expects a list of tokens, and got a {type(tokens).__name__}")
+    return [*tokens]
+
+
+def _by_analogy(tokens: list[str]) -> str:
+    """a model that follows the example whose question ends most like the new one"""
+    tokens = _listed(tokens)
     entries = [[side.strip() for side in entry.split(":")] for entry in " ".join(tokens).split(",")]
     if len(entries[-1]) != 2:
         return "?"
@@ -666,12 +795,13 @@ def _by_analogy(tokens: list[str]) -> str:
 
 
 def _counts_tokens(tokens: list[str]) -> str:
-    """a model that writes how many tokens it has read, a colon and their number again, and then a comma"""
+    """a model that writes how many tokens it has read, # : ,5 1,000 and their number again, and then a comma"""
+    tokens = _listed(tokens)
     colons = [i for i, token in enumerate(tokens) if token == ":" and tokens[i - 1 : i] != ["#"]]
     if not colons:
         raise ValueError("the prompt has no token ':'; a colon is a token of its own, with a space before it")
     written = len(tokens) - 1 - colons[-1]
-    return [str(len(tokens)), "#", ":", str(len(tokens)), ","][min(written, 4)]
+    return [str(len(tokens)), "#", ":", ",5", "1,000", str(len(tokens)), ","][min(written, 6)]
 
 
 @topic.exercise(
@@ -861,6 +991,24 @@ def _(next_token: LanguageModel, examples: Examples, question: str, max_new_toke
 
 
 @few_shot_answer.mistake(
+    "it stops at a comma within a token",
+    "You stop at any token that contains a comma, such as `1,000`. The stop token is the comma alone.",
+)
+def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
+    written = _continuation(next_token, _prompt(examples, question), max_new_tokens)
+    return " ".join(takewhile(lambda token: "," not in token, written))
+
+
+@few_shot_answer.mistake(
+    "an empty token at the end of the prompt",
+    "Your prompt ends with an empty token. A text with a space at its end has an empty string there if you split it "
+    "at single spaces.",
+)
+def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
+    return " ".join(_continuation(next_token, [*_prompt(examples, question), ""], max_new_tokens))
+
+
+@few_shot_answer.mistake(
     "a comma before the question",
     "Without examples, your prompt begins with a comma. A comma comes after each example, and nowhere else.",
 )
@@ -928,6 +1076,22 @@ def _(theirs: Tensor, n_heads: int) -> Tensor:
 def _(theirs: Tensor, n_heads: int) -> Tensor:
     query, key, value = reorder_query_key_value.reference(theirs, n_heads).chunk(3)
     return torch.cat([query, value, key])
+
+
+@reorder_query_key_value.mistake(
+    "queries and keys swapped", "Your keys come before your queries. The order is query, key, value."
+)
+def _(theirs: Tensor, n_heads: int) -> Tensor:
+    query, key, value = reorder_query_key_value.reference(theirs, n_heads).chunk(3)
+    return torch.cat([key, query, value])
+
+
+@reorder_query_key_value.mistake(
+    "queries and values swapped", "Your values come first and your queries last. The order is query, key, value."
+)
+def _(theirs: Tensor, n_heads: int) -> Tensor:
+    query, key, value = reorder_query_key_value.reference(theirs, n_heads).chunk(3)
+    return torch.cat([value, key, query])
 
 
 @reorder_query_key_value.mistake(

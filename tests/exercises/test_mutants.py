@@ -81,10 +81,6 @@ EQUIVALENT = {
         "mask_tokens",
         "masked = torch.where(chosen & (kind <= 0.8), mask_id, ids)",
     ): "where the number is exactly 0.8, the next line puts the random token",
-    (
-        "mask_tokens",
-        "masked = torch.where(chosen & (kind >= 0.8) & (kind <= 0.9), other, masked)",
-    ): "no number is 0.9: as a float32 it is below 0.9 in a loop, and not below it in a tensor",
     ("validation_loss", "total, count = (0, 0.0)"): "a sum has the same value as an int and as a float",
     ("fit", "best, best_epoch, best_weights = (math.inf, -1, None)"): FIRST_EPOCH,
     ("fit", "best, best_epoch, best_weights = (math.inf, 1, None)"): FIRST_EPOCH,
