@@ -72,7 +72,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## 1 · Compute-bound or memory-bound?
 #
-# ★☆☆ · 10 minutes
+# ★☆☆ · 15 minutes
 #
 # A linear layer multiplies its input, (n_tokens, n_in), by its weight, (n_in, n_out). All numbers, including those of the result, have **16 bits**. The two matrices are
 # read once, and the result is written once. How many floating-point operations does that take, and how many bytes are moved? Multiplications and
@@ -82,7 +82,8 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # - the arithmetic intensity, in FLOP per byte,
 # - the shortest possible time in seconds, if arithmetic and memory traffic happen at the same time,
-# - whether the product is compute-bound (True) or memory-bound (False) on this chip.
+# - whether the product is compute-bound (True) or memory-bound (False) on this chip: **compute-bound** means that its arithmetic takes longer than its memory traffic,
+#   memory-bound that it is the other way round. (If both take equally long, it is neither; the check doesn't ask for that.)
 #
 # <details><summary>Hint</summary>
 #
@@ -131,7 +132,7 @@ check("roofline", roofline)
 # scores only once. Write the step that takes one more block into account.
 #
 # If the new block raises the maximum, the sum so far is relative to the wrong one, and has to be corrected. Before the first block, the maximum is $-\infty$ and the sum is 0. A masked score is $-\infty$, too, but
-# the first block of each row has at least one that isn't. The check tries large scores, too.
+# the first block of each row has at least one that isn't. A later block may be masked completely. The check tries large scores, too.
 #
 # <details><summary>Hint</summary>
 #
@@ -175,7 +176,7 @@ check("update_softmax", update_softmax)
 # %% [markdown]
 # ## 3 · FlashAttention's inner loop
 #
-# ★★★ · 20 minutes
+# ★★★ · 30 minutes
 #
 # Now with values. Go through keys and values block by block, and compute the output of attention,
 #
@@ -183,18 +184,16 @@ check("update_softmax", update_softmax)
 #
 # without ever having all scores of a query. Besides the maximum and the sum of the exponentials, keep their **weighted sum of values**. It is relative to the maximum, too. At the very end, divide one by the other.
 #
-# The check refuses PyTorch's own attention, and tables of scores with more columns than a block has. The last block may be shorter than the others. Large scores are among the inputs.
+# The check refuses PyTorch's own attention, and code that has the scores of more than one block at once, be it in one table or in a list of blocks. The last block may be shorter than the others.
+# Large scores are among the inputs.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# three running results: maximum (-inf) and total (0), (…, n_query, 1); weighted (0), (…, n_query, d_k)
-# key.split(block, dim=-2) returns the blocks of keys
-# for each block of keys and of values:
-#     scores, divided by the root of d_k                   (…, n_query, block)
-#     the new maximum, the correction, the exponentials, as in blank 2
-#     correct total and weighted, and add this block's part
-# weighted divided by total
+# three running results: maximum and total, (…, n_query, 1), and the weighted sum, (…, n_query, d_k)
+# what do they begin with, so that the first block needs no special case?
+# `split` cuts a tensor into blocks of a given size along a given axis
+# each block: its scores, (…, n_query, block), and then the step of blank 2, for two sums instead of one
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (3x2 and 4x2)</code></summary>
@@ -214,7 +213,7 @@ def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -
 
     query: (..., n_query, d_k), with any number of axes before these two
     key, value: (..., n_key, d_k)
-    block: how many keys to process at a time
+    block: the largest number of keys to process at a time
     returns: (..., n_query, d_k)
     """
     ### BEGIN SOLUTION
@@ -301,9 +300,8 @@ check("mixed_precision", mixed_precision)
 #
 # ```text
 # isfinite() is True where a number is neither infinite nor NaN
-# if not all are: the old weight, half the scale, 0
-# otherwise: first float32, then divide by the scale the step was made with
-# add one to the good steps; if there are enough now, the scale doubles and the count is 0
+# there are three cases, with three results each: an overflow, a good step, and one that doubles the scale
+# the gradient was made with the old scale, and this step is one of the good ones
 # ```
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
@@ -325,7 +323,7 @@ def loss_scaling_step(
 
     weight: any shape, float32
     gradient: the same shape, float16; of the loss times scale
-    good_steps: since the scale changed, or since the last overflow
+    good_steps: since the scale changed
     returns: the new weight, scale and good_steps
     """
     ### BEGIN SOLUTION
@@ -371,7 +369,7 @@ def step_gradient(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> T
     """The gradient of the mean loss over all tokens.
 
     gradients: for each GPU a list (they may differ in length): for each of its batches, the gradient of the mean loss
-    n_tokens: the same for the number of tokens; a batch may have none, and its gradient is 0 then
+    n_tokens: nested in the same way: each batch's number of tokens. If it is 0, so is its gradient
     returns: a tensor of the same shape as each gradient
     """
     ### BEGIN SOLUTION

@@ -1,6 +1,8 @@
 """Checks of 16 making it fast on a GPU."""
 
 import math
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -32,6 +34,7 @@ Limits = tuple[float, float, bool]
     {"n_tokens": 16_384, "n_in": 512, "n_out": 1536, "flop_rate": 989e12, "byte_rate": 3350e9},
     {"n_tokens": 16_384, "n_in": 512, "n_out": 512, "flop_rate": 989e12, "byte_rate": 3350e9},
     {"n_tokens": 64, "n_in": 512, "n_out": 2048, "flop_rate": 312e12, "byte_rate": 2039e9},
+    {"n_tokens": 1, "n_in": 1, "n_out": 1, "flop_rate": 100.0, "byte_rate": 10.0},
     results=("intensity", "seconds", "compute_bound"),
 )
 def roofline(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
@@ -66,6 +69,32 @@ def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) 
 def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
     n_bytes = n_tokens * n_in + n_in * n_out + n_tokens * n_out
     return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "bits instead of bytes", "You count the bits that are moved. The bandwidth is in bytes: 16 bits are 2 bytes."
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bits = 16 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bits, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "two bytes for the first matrix only",
+    "The 2 bytes apply to all three matrices. In Python, 2 * a + b + c doubles only a: put parentheses around the sum.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * n_tokens * n_in + n_in * n_out + n_tokens * n_out
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "only the weight is read",
+    "You count the bytes of the weight only. The input has to be read, too, and the result has to be written. With "
+    "few tokens they are small, but with many they are most of the traffic.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    return _limits(2 * n_tokens * n_in * n_out, 2 * n_in * n_out, flop_rate, byte_rate)
 
 
 @roofline.mistake(
@@ -162,7 +191,7 @@ Running = tuple[Tensor, Tensor]
     {
         "maximum": torch.tensor([3.0, 1.0]),
         "total": torch.tensor([1.5, 2.0]),
-        "scores": torch.tensor([[2.0, 5.0, 4.0], [0.0, 1.0, -1.0]]),
+        "scores": torch.tensor([[2.0, 5.0, 4.0], [0.0, 0.5, -1.0]]),
     },
     {"maximum": torch.full((3,), -math.inf), "total": torch.zeros(3), "scores": numbers(3, 4)},
     {
@@ -293,6 +322,17 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 
 @update_softmax.mistake(
+    "NaN where a whole block is masked",
+    "Right, except where all scores of a block are masked. You compute the exponentials relative to the block's own "
+    "maximum, which is −∞ then, and −∞ − (−∞) is NaN. Make them relative to the new maximum of the row at once.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum, of_block = _raised(maximum, scores), scores.amax(dim=-1)
+    added = (of_block - new_maximum).exp() * _exponentials(scores, of_block)
+    return new_maximum, total * (maximum - new_maximum).exp() + added
+
+
+@update_softmax.mistake(
     "exponentials of large numbers",
     "You compute exponentials of the scores and of the maximum themselves, which overflow. Only differences from "
     "the new maximum are harmless.",
@@ -304,33 +344,61 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 # 3 --------------------------------------------------------------------------------------------------------------------
 
-WIDEST_BLOCK = 4
-"""No block of the inputs is wider, nor is any vector, and there are always more keys."""
+WIDEST_BLOCK = 5
+"""No block of the inputs is wider, there are more keys (or a single one), and fewer queries."""
+MANY_BLOCKS = 16
+"""The number of blocks where there are many."""
 KEY_DIMENSIONS = (2, 4)
 """d_k in the inputs, where the number of queries is another one."""
+MOST_TABLES = 12
+"""More tables of a block's scores than any answer needs at once, and fewer than MANY_BLOCKS."""
+PRODUCTS = {"matmul", "__matmul__", "bmm", "mm", "einsum", "linear"}
+"""Functions that compute scores; others may have a column for each block."""
 
 
-class _RefuseWideTables(TorchFunctionMode):
-    """Refuse functions of PyTorch whose result has more columns than a block has keys; views are fine."""
+class _RefuseManyScores(TorchFunctionMode):
+    """Refuse scores of more keys than a block has: in one tensor, either way round, or in tensors kept one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[weakref.ref[Tensor]] = []
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        is_new = isinstance(result, Tensor) and result.is_floating_point() and not result._is_view()
-        is_keys = is_new and result.dim() > 1 and result.shape[-2] in KEY_DIMENSIONS  # transposed
-        if is_new and not is_keys and max(result.shape[-1:], default=0) > WIDEST_BLOCK:
-            raise RefusedError(
-                "the scores of too many keys at once\n"
-                f"Your code makes a table of shape {tuple(result.shape)}, and a block has fewer columns. A long text "
-                "would need a huge table, and never having it is the idea of FlashAttention: compute the scores of one "
-                "block of keys, use them, and forget them."
-            )
+        if isinstance(result, Tensor) and result.is_floating_point() and not result._is_view():
+            self._examine(result, getattr(function, "__name__", ""))
         return result
+
+    def _examine(self, new: Tensor, made_by: str) -> None:
+        sizes = new.shape[-2:]
+        widest = max(sizes, default=0)
+        if any(d_k in sizes for d_k in KEY_DIMENSIONS):
+            return  # keys, values, or weighted sums of values
+        if widest > WIDEST_BLOCK and not (widest == MANY_BLOCKS and made_by not in PRODUCTS):
+            raise RefusedError(
+                f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
+                f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "
+                "And check whether `block` is the size of your blocks, as it should be, or their number."
+            )
+        if widest == WIDEST_BLOCK and not new.requires_grad:  # for a gradient, PyTorch keeps tables itself
+            self._kept = [*(table for table in self._kept if table() is not None), weakref.ref(new)]
+            if len(self._kept) > MOST_TABLES:
+                raise RefusedError(f"{TOO_MANY}\nYour code keeps the scores of each block. {NEVER_ALL}")
+
+
+TOO_MANY = "the scores of too many keys at once"
+NEVER_ALL = (
+    "For a long text they would fill the memory, and never having them all is the idea of FlashAttention: compute the "
+    "scores of one block of keys, use them, and forget them."
+)
 
 
 @contextmanager
 def _block_by_block() -> Iterator[None]:
-    with forbid(BUILT_IN)(), _RefuseWideTables():
-        yield
+    with forbid(BUILT_IN)(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's warning about `.T` would quote a line of this file
+        with _RefuseManyScores():
+            yield
 
 
 @topic.exercise(
@@ -349,11 +417,13 @@ def _block_by_block() -> Iterator[None]:
     },
     {
         "query": torch.tensor([[300.0, 0.0], [2.0, 100.0], [0.0, 250.0]]),
-        "key": torch.tensor([[-1.0, -2.0], [-1.001, -2.0], [-2.0, -1.99], [-3.0, -4.0], [-1.0, -2.01]]),
-        "value": torch.tensor([[1.0, 2.0], [2.0, 4.0], [3.0, -1.0], [0.0, 2.0], [5.0, 1.0]]),
-        "block": 2,
+        "key": torch.tensor([[-1.0, -2.0], [-1.001, -2.0], [-2.0, -1.99], [-3.0, -4.0], [-1.0, -2.01], [-2.0, -3.0]]),
+        "value": torch.tensor([[1.0, 2.0], [2.0, 4.0], [3.0, -1.0], [0.0, 2.0], [5.0, 1.0], [4.0, 3.0]]),
+        "block": 4,
     },
-    {"query": numbers(1, 1, 2, seed=6), "key": numbers(1, 5, 2, seed=7), "value": numbers(1, 5, 2, seed=8), "block": 1},
+    {"query": numbers(1, 1, 2, seed=6), "key": numbers(1, 6, 2, seed=7), "value": numbers(1, 6, 2, seed=8), "block": 2},
+    {"query": numbers(1, 2, seed=9), "key": numbers(1, 2, seed=10), "value": numbers(1, 2, seed=11), "block": 1},
+    {"query": numbers(3, 2), "key": numbers(80, 2, seed=1), "value": numbers(80, 2, seed=2), "block": WIDEST_BLOCK},
     guard=_block_by_block,
 )
 def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
@@ -371,12 +441,13 @@ def _flash(
     divisor: float | None = None,
     raises: bool = True,
     start: float = -math.inf,
+    transpose: Callable[[Tensor], Tensor] = lambda k: k.mT,
 ) -> tuple[Tensor, Tensor]:
     """The weighted sum of values and the sum of the exponentials, with a switch for each way to get them wrong."""
     maximum = query.new_full((*query.shape[:-1], 1), start)
     total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
     for k, v in zip(key.split(block, dim=-2), value.split(block, dim=-2), strict=True):
-        scores = query @ k.mT / (divisor or math.sqrt(query.size(-1)))
+        scores = query @ transpose(k) / (divisor or math.sqrt(query.size(-1)))
         of_block = scores.amax(dim=-1, keepdim=True)
         new_maximum = torch.maximum(maximum, of_block) if raises else of_block
         correction = (sign * (maximum - new_maximum)).exp()
@@ -505,6 +576,16 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     return _outputs_of_blocks(query, key, value, block)[-1]
+
+
+@blockwise_attention.mistake(
+    "all axes reversed",
+    "You transpose the keys with `.T`, which reverses all axes. With several texts and heads, those would change "
+    "places, too. Swap only the last two.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, transpose=lambda k: k.permute(*reversed(range(k.dim()))))
+    return weighted / total
 
 
 @blockwise_attention.mistake("the scores aren't scaled", "Your scores aren't divided by the root of d_k.")
@@ -756,6 +837,41 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
     if not gradient.sum().isfinite():
         return weight, scale / 2, 0
     return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "the step computed in float16",
+    "You multiply by the learning rate while the gradient is in float16, which rounds it, and small numbers become 0. "
+    "Convert it to float32 before you compute anything with it.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    return _good_step(weight, (learning_rate * gradient).float() / scale, 1.0, scale, good, interval)
+
+
+@loss_scaling_step.mistake("the step added", "You add the step to the weight, so the loss grows. Subtract it.")
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    return loss_scaling_step.reference(weight, gradient, -learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "good steps skipped and bad ones taken",
+    "Your condition is the wrong way round: you skip the good steps and take the bad ones.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not _overflows(gradient):
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "no step when the scale grows",
+    "In the step that doubles the scale, you return the old weight. That step is a good one, too: take it.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    new_weight, new, new_good = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return weight if new > scale else new_weight, new, new_good
 
 
 @loss_scaling_step.mistake(
@@ -1032,6 +1148,15 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return step_gradient.reference([g[-1:] for g in gradients], [n[-1:] for n in n_tokens])
+
+
+@step_gradient.mistake(
+    "only the first batch of each GPU",
+    "You use only the first batch of each GPU. Does your code return, or leave the loop, too early?",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    total = sum(n[0] for n in n_tokens)
+    return _weighted_sum([g[:1] for g in gradients], [n[:1] for n in n_tokens]) / (total or math.nan)
 
 
 @step_gradient.mistake(
