@@ -66,7 +66,7 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 # %% [markdown]
 # ## 1 · How much arithmetic?
 #
-# ★★★ · 20 minutes · §3
+# ★★★ · 30 minutes · §3
 #
 # In training, each weight costs **6 FLOP** for every token that it is applied to: a multiplication and an addition in the forward
 # pass, and twice that in the backward pass. Count them for one sentence pair of `n` source and `m` target tokens. With $d$ for `d_model` and $f$ for `d_ff`:
@@ -75,8 +75,9 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 #   output belong to the target tokens, but keys and values are computed from the **encoder's** output.
 # - The feed-forward network has one matrix of $d \times f$ and one of $f \times d$.
 # - The output layer computes `vocab_size` logits at each position of the decoder. Looking up an embedding costs nothing.
-# - Attention itself has no weights. Comparing a query with $k$ keys and averaging $k$ values is as much work as $2 \cdot k \cdot d$
-#   weights. The decoder's mask saves nothing here: all scores are computed, and then half of them are hidden.
+# - Attention itself has no weights. But in every layer, comparing a query with $k$ keys and averaging $k$ values is as much work, for
+#   **each** query, as $2 \cdot k \cdot d$ weights. The decoder's mask saves nothing here: all scores are computed, and then half of
+#   them are hidden.
 #
 # Leave out biases and layer normalisation. The check compares with the operations that the package counts in a running model.
 #
@@ -176,10 +177,11 @@ check("run_costs", run_costs)
 #
 # Drop a training pair if its source is the **source** of a test pair, **or** if its target is the **target** of one. Two sentences are
 # the same if they have the same words in the same order. Whitespace, and upper and lower case, don't matter; punctuation does, because it
-# belongs to the words. Return the other pairs exactly as they were.
+# belongs to the words. Return the other pairs with their texts exactly as they were.
 #
-# The training data has millions of pairs, and the test set 3,003: look each sentence up in a `set`, which takes the same time however
-# many sentences it contains.
+# The training data has millions of pairs, and the test set 3,003. So look each sentence up in a `set` rather than in a list: a set is much
+# faster, because looking something up takes the same time however many sentences it contains. (The check tries a few sentences only, and
+# doesn't notice the difference.)
 #
 # <details><summary>Hint</summary>
 #
@@ -226,7 +228,7 @@ check("without_test_sentences", without_test_sentences)
 #
 # A run was killed, perhaps in the middle of writing a checkpoint, and perhaps the disk has lost a file as well. For each checkpoint,
 # there is a record of the files that it needs, with their checksums. It is complete if **all** its files are on the disk, with the
-# **right** checksums. Return the step of the newest complete checkpoint, or None if there is none.
+# **right** checksums. Return the step of the newest complete checkpoint, which is the one with the largest step, or None if there is none.
 #
 # <details><summary>Hint</summary>
 #
@@ -283,8 +285,8 @@ check("newest_complete", newest_complete)
 # <details><summary>Hint</summary>
 #
 # ```text
-# the parts of this rank: a slice of the plan, with a start and a stride
-# how many of its own parts has it used in these steps? leave out that many at the beginning
+# first the parts that belong to this rank: a slice can have a stride
+# then: how many of these has it used already?
 # ```
 # </details>
 # <details><summary>Help: <code>slice indices must be integers or None or have an __index__ method</code></summary>
@@ -320,7 +322,7 @@ check("parts_left", parts_left)
 # A score of sacreBLEU has a signature, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`: settings with their names and
 # values. Two scores may be compared if all settings are equal. The `version` isn't a setting, so leave it out.
 #
-# Return the settings that differ, each with its two values. Where a signature lacks a setting, its value is None. The order of the
+# Return the settings that differ, each with a pair of values, as a tuple or a list. Where a signature lacks a setting, its value is None. The order of the
 # settings doesn't matter.
 #
 # <details><summary>Hint</summary>

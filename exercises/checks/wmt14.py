@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from exercises.check import Topic
@@ -127,6 +128,83 @@ def _(*sizes: int) -> int:
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_source=(6, 1, 0), at_target=(6, 1, 1))
+
+
+@training_flop.mistake(
+    "no feed-forward network in the decoder",
+    "The decoder's feed-forward network is missing. Its layers have one of the same size as the encoder's.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_target=(6, 0, 1))
+
+
+@training_flop.mistake(
+    "three matrices instead of four",
+    "You count three matrices for each kind of attention. The fourth computes the output from the joined heads.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(5, 2, 0), at_target=(4, 2, 1))
+
+
+@training_flop.mistake(
+    "no weights for the decoder's self-attention",
+    "The four matrices of the decoder's self-attention are missing. Each decoder layer has two kinds of attention.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_target=(2, 2, 1))
+
+
+@training_flop.mistake(
+    "all of cross-attention on both sides",
+    "You count the four matrices of cross-attention for source tokens and for target tokens. Two of them meet the "
+    "source tokens only, the other two the target tokens only.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(8, 2, 0), at_target=(8, 2, 1))
+
+
+@training_flop.mistake(
+    "n and m swapped",
+    "You multiply the weights of the encoder by m and those of the decoder by n. The encoder reads the n source "
+    "tokens, the decoder the m target tokens.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, n_layers, vocab_size, m, n)
+
+
+@training_flop.mistake(
+    "d^2 for a square",
+    "In Python, `^` isn't a power but an operation on bits. Write a square as `d * d` or `d**2`.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    with_square = _flop(d_model, d_ff, n_layers, vocab_size, n, m)
+    return with_square + 6 * (n + m) * n_layers * 6 * ((d_model ^ 2) - d_model * d_model)
+
+
+@training_flop.mistake(
+    "attention in one layer only",
+    "You count the queries, keys and values that attention multiplies only once. Every layer does this work.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    products = 2 * d_model * (n * n + m * m + m * n)
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 0) + 6 * products
+
+
+@training_flop.mistake(
+    "attention of a single query",
+    "You count the work of attention for one query. In each kind of attention, every query takes that much.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n + m + n))
+
+
+@training_flop.mistake(
+    "attention among all tokens",
+    "You count attention as if source and target were one text in which everything attends to everything. There are "
+    "three kinds: within the source, within the target, and from the target to the source.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n + m) ** 2)
 
 
 @training_flop.mistake(
@@ -258,6 +336,14 @@ def _(*arguments: Any) -> tuple[float, ...]:
 
 
 @run_costs.mistake(
+    "minutes instead of hours",
+    "Your times are in minutes: an hour has 3,600 seconds.",
+)
+def _(*arguments: Any) -> tuple[float, ...]:
+    return tuple(60 * value for value in run_costs.reference(*arguments))
+
+
+@run_costs.mistake(
     "teraflops taken for flops",
     "Your run takes far too long: the peak is in TFLOP/s. How many FLOP per second is one TFLOP/s?",
 )
@@ -342,6 +428,24 @@ def _(*arguments: Any) -> tuple[float, float, float]:
 
 
 @run_costs.mistake(
+    "energy from seconds",
+    "Hours and rent are right, but you multiply the power by seconds. Kilowatt-hours are kilowatts times hours.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, 3600 * kwh, euros
+
+
+@run_costs.mistake(
+    "the overhead in the rent",
+    "You multiply the rent by OVERHEAD as well. It belongs to the energy only: you pay for the GPUs' time.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh, OVERHEAD * euros
+
+
+@run_costs.mistake(
     "without the overhead",
     "You count the power of the GPUs only. Multiply it by OVERHEAD, for the rest of the machine and its cooling.",
 )
@@ -396,6 +500,14 @@ NEWS = [("It is raining.", "Es regnet."), ("Yes, we can", "Ja, wir können das")
         "pairs": [("Es regnet.", "German for: it rains"), ("Late", "Spät"), ("Late", "Spät")],
         "test_pairs": [*NEWS, ("Now", "Late")],
     },
+    {
+        "pairs": [("It   is raining.", "Es schüttet."), ("It is\training.", "Es gießt."), ("I know", "So\nviel")],
+        "test_pairs": [*NEWS, ("As much", "So viel")],
+    },
+    {
+        "pairs": [("SO FAR", "Bisher"), ("yes, we can", "Ja, das geht")],
+        "test_pairs": [("so far", "bis jetzt"), ("Yes, we can", "ja, wir können das")],
+    },
     {"pairs": [("Good day", "Guten Tag")], "test_pairs": []},
     {"pairs": [("Yes, we can not", "Nein."), ("Yes, wecan", "Ja, wirkönnen das")], "test_pairs": NEWS},
 )
@@ -413,9 +525,11 @@ def _kept(
     test_pairs: Pairs,
     normal: Callable[[str], Any] = _normal,
     overlaps: Callable[[bool, bool], bool] = lambda source, target: source or target,
+    normal_in_test: Callable[[str], Any] | None = None,
 ) -> Pairs:
     """The pairs that don't overlap, given whether their source and their target are in the test set."""
-    sources, targets = [[normal(pair[side]) for pair in test_pairs] for side in (0, 1)]
+    of_test = normal_in_test or normal
+    sources, targets = [[of_test(pair[side]) for pair in test_pairs] for side in (0, 1)]
     return [(s, t) for s, t in pairs if not overlaps(normal(s) in sources, normal(t) in targets)]
 
 
@@ -477,6 +591,41 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return _kept(pairs, test_pairs, normal=str.lower)
+
+
+@without_test_sentences.mistake(
+    "only two spaces count as one",
+    "You replace two spaces by one. Three spaces are then two, and a tab is whitespace as well. Compare the words, "
+    "whatever is between them.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: text.lower().strip().replace("  ", " "))
+
+
+@without_test_sentences.mistake(
+    "tabs and line breaks distinguished",
+    "You handle spaces, but a tab or a line break is whitespace as well. Compare the words, whatever is between them.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: re.sub(" +", " ", text.lower().strip(" ")))
+
+
+@without_test_sentences.mistake(
+    "the test sentences as they are",
+    "You bring only one of the two sides into the form for comparing: the training sentences. Do the same with those "
+    "of the test set.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal_in_test=str)
+
+
+@without_test_sentences.mistake(
+    "the training sentences as they are",
+    "You bring only one of the two sides into the form for comparing: the test sentences. Do the same with those of "
+    "the training data, but return them unchanged.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=str, normal_in_test=_normal)
 
 
 @without_test_sentences.mistake(
@@ -566,6 +715,14 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 
 
 @without_test_sentences.mistake(
+    "the pairs in a set",
+    "You collect the pairs to keep in a set. It has no order, and contains each pair only once. Use a list for them.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return list(set(_kept(pairs, test_pairs)))
+
+
+@without_test_sentences.mistake(
     "whitespace removed altogether",
     "You remove all whitespace, so `a way` equals `away`. Whitespace of any length is the same, but it isn't the "
     "same as none.",
@@ -648,7 +805,7 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
 
 
 @newest_complete.mistake(
-    "0 instead of None", "You return 0 if no checkpoint is complete. There is no checkpoint of step 0: return None."
+    "0 instead of None", "0 would mean the checkpoint of step 0. If none is complete, return None."
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     return max(_complete(checkpoints, on_disk), default=0)
@@ -660,6 +817,41 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     return max((step for step, files in checkpoints.items() if files.items() & on_disk.items()), default=None)
+
+
+@newest_complete.mistake(
+    "nothing else may be on the disk",
+    "You compare the files of a checkpoint with all files on the disk. Other files may be on the disk, too.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max((step for step, files in checkpoints.items() if files == on_disk), default=None)
+
+
+@newest_complete.mistake(
+    "the last file decides",
+    "In your loop over the files of a checkpoint, each file overwrites what you found out about those before it, so "
+    "the last one decides. All of them have to be right.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    last = {step: dict(list(files.items())[-1:]) for step, files in checkpoints.items()}
+    return max(_complete(last, on_disk), default=None)
+
+
+@newest_complete.mistake(
+    "it stops at the first incomplete one",
+    "Your loop ends at the first checkpoint that isn't complete. One of those after it may be: go on.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    complete = _complete(checkpoints, on_disk)
+    return max(takewhile(complete.__contains__, checkpoints), default=None)
+
+
+@newest_complete.mistake(
+    "nothing returned",
+    "Your function returns None in every case. If it prints the step, nobody can use it: return it.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return None
 
 
 @newest_complete.mistake(
@@ -774,6 +966,14 @@ def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> P
 
 
 @parts_left.mistake(
+    "divided by the accumulation",
+    "You divide the steps by `accumulation`. In a step, a rank uses that many parts, not one part in that many steps.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step // accumulation :]
+
+
+@parts_left.mistake(
     "too many skipped",
     "You skip the parts that all ranks have used, but in the list of one rank. It has only its own share of them.",
 )
@@ -819,7 +1019,7 @@ def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> P
     "a step repeated", "You begin one step too early. `step` steps are done, so step number `step` (from 0) is next."
 )
 def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
-    return plan[rank::world_size][max(0, step - 1) * accumulation :]
+    return plan[rank::world_size][(step - 1) * accumulation :]
 
 
 @parts_left.mistake(
