@@ -497,7 +497,7 @@ check("translate", translate)
 # ## Train it
 #
 # From here on, nothing is graded. The cells train a translator with your functions, on English and German sentences that the course generates from a small grammar. The 3,750 steps take
-# roughly six minutes on one core of an AMD EPYC, and longer if the computer is busy. Run the cells in order, once all eight checks show ✓.
+# some minutes on a CPU, and less on a GPU. Run the cells in order, once all eight checks show ✓.
 #
 # First the sentences. The test sentences are not in the training data, and they contain combinations of words that never occur there.
 
