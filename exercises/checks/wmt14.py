@@ -847,14 +847,6 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
 
 
 @newest_complete.mistake(
-    "nothing returned",
-    "Your function returns None in every case. If it prints the step, nobody can use it: return it.",
-)
-def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
-    return None
-
-
-@newest_complete.mistake(
     "only the first file checked",
     "You look at the first file of each checkpoint only. Without the others, such as the state of Adam, the run can't "
     "go on as if nothing had happened.",
