@@ -593,7 +593,8 @@ def bench(
         train: a training step, compared with torch.nn.Transformer
         loss: the projection to the vocabulary and the loss, compared with two ways to write them in PyTorch
         beam: beam search, compared with a search without a cache, Hugging Face's Marian and CTranslate2
-        beam-long, beam-short: beam search for long and for short translations, compared with CTranslate2
+        beam-long: beam search for long translations, compared with CTranslate2
+        beam-short: beam search for short translations, compared with CTranslate2
         greedy: greedy search, compared with Hugging Face's Marian and CTranslate2
         int8: beam search with 8-bit integers and in fp32, on the CPU, compared with CTranslate2
         processes: a training step in one process per GPU, or in two on a CPU, compared with a single process
