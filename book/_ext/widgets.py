@@ -90,8 +90,7 @@ def everyday_score(name: str) -> str:
         return ""
     fair = read_sentences(HUNDREDS[-1])
     n_right = count_right({sentence: tried[-1][sentence] for sentence in fair}, read_judgements())
-    judged = f"it got {n_right} right, as judged by a large language model"
-    return f" Of {len(fair)} everyday sentences that it had never seen, {judged}."
+    return f" It got {n_right} of {len(fair)} unseen everyday sentences right, judged by an LLM."
 
 
 @cache
