@@ -510,6 +510,8 @@ NEWS = [("It is raining.", "Es regnet."), ("Yes, we can", "Ja, wir können das")
     },
     {"pairs": [("Good day", "Guten Tag")], "test_pairs": []},
     {"pairs": [("Yes, we can not", "Nein."), ("Yes, wecan", "Ja, wirkönnen das")], "test_pairs": NEWS},
+    # So many that the order of a set, which is another one in each run, isn't this one.
+    {"pairs": [(f"Page {number}", f"Seite {number}") for number in range(10)], "test_pairs": NEWS},
 )
 def without_test_sentences(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     """Neither side may be in the test set."""
