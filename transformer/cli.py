@@ -83,7 +83,11 @@ def exit_on_signals() -> None:
     """End this process by an exception at SIGTERM and SIGHUP, so that temporary files are removed."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+            signal.signal(number, _exit)
+
+
+def _exit(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def stop_with_parent() -> None:
@@ -105,17 +109,24 @@ def stop_with_parent() -> None:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """End the process at Ctrl-C, with exit code 130, while modules are imported: many don't expect an interrupt."""
+    """End the process at once at Ctrl-C, SIGTERM and SIGHUP while modules are imported: many expect no exception.
+
+    The exit code is 128 + the number of the signal, as always in a shell.
+    """
+    numbers = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in numbers}
+    raising = {number: handler for number, handler in before.items() if handler in (signal.default_int_handler, _exit)}
     try:
-        if (handler := signal.getsignal(signal.SIGINT)) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        for number in raising:
+            signal.signal(number, lambda number, _: os._exit(128 + number))
     except ValueError:  # signal handlers can be installed only in the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in raising.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Programs that consist of commands: arguments, help and exit codes."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -150,22 +151,27 @@ assert not {"torch", "numpy", "tyro", "sentencepiece"} & sys.modules.keys()
 
 
 @pytest.mark.parametrize(
-    ("module", "program"), [("torch", "from transformer.cli import main; main(['parameters'])"),
-                            ("tyro", "from exercises.__main__ import main; main(['status'])")],
+    ("module", "program"), [("torch", "sys.argv[1:] = ['parameters']; from transformer.cli import main; main()"),
+                            ("tyro", "sys.argv[1:] = ['status']; from exercises.__main__ import main; main()")],
 )  # fmt: skip
-def test_an_interrupt_during_the_imports_is_quiet(module: str, program: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_imports_ends_the_process_at_once(module: str, program: str, number: int) -> None:
+    """PyTorch turns an exception that comes while it is imported into another one."""
     code = f"""
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
 class Importer:
     def find_spec(self, name, path=None, target=None):
         if name == "{module}":
-            os.kill(os.getpid(), signal.SIGINT)
+            try:
+                os.kill(os.getpid(), {int(number)})
+            except BaseException as error:
+                raise RuntimeError("the import failed") from error
 sys.meta_path.insert(0, Importer())
 {program}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
 
 
 @pytest.mark.parametrize("changes", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {}])

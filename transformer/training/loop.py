@@ -1,12 +1,13 @@
 """A training run from its start, or from its last checkpoint, to its end (§5)."""
 
 import errno
+import math
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ from transformer.training.run_folder import (
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.trainer import Trainer
+from transformer.training.trainer import START_AGAIN, Trainer
 from transformer.translator import Translator
+
+STOPPING = b"\nstopping after this step, with a checkpoint; press Ctrl-C again to stop at once, without one\n"
 
 Row = dict[str, float]
 """A row of the log or of the metrics."""
@@ -88,7 +91,7 @@ def train(
     with init_distributed(device) as context:
         is_main = context.is_main
         lock = open_run_folder(run, recipe, force) if is_main else nullcontext()
-        with stop_signals() as stop_requested, explain_write_errors(run), lock:
+        with stop_signals(is_main) as stop_requested, explain_write_errors(run), lock:
             trainer = _start_or_resume(
                 run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )
@@ -115,12 +118,14 @@ def train(
                     in_use = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
                     estimate = estimate_memory(model_config, in_use, device, world_size=context.world_size)
                     display.message(f"memory per device: about {estimate}")
-                _loop(trainer, run, display, writer, on_validation, stop_requested)
+                try:
+                    _loop(trainer, run, display, writer, on_validation, stop_requested)
+                except KeyboardInterrupt:
+                    if is_main:
+                        print(_how_to_resume(run, trainer.progress.step), file=sys.stderr)
+                    raise
     if not (run / f"{BEST}.json").exists():
-        raise UserError(
-            "no validation loss was a finite number: lower --training.learning-rate-factor "
-            "or raise --training.warmup-steps"
-        )
+        raise UserError(f"no validation loss was a finite number, so there is no model: {START_AGAIN}")
     return Translator.load(run, device)
 
 
@@ -183,6 +188,8 @@ def _loop(
                     save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
                 append_metrics(run, metrics)
                 display.validation(metrics)
+                if not math.isfinite(metrics["valid_loss"]):
+                    display.message(f"the validation loss is not a finite number; if it stays so, {START_AGAIN}")
                 if writer is not None:
                     writer.validation(metrics)
                 if on_validation is not None:
@@ -192,14 +199,17 @@ def _loop(
         if due or stop:
             trainer.save(run, stopped=not due)
         if stop and not last:
-            if context.is_main:
-                print(
-                    f"stopped and saved after step {progress.step}: run the same command again to resume",
-                    file=sys.stderr,
-                )
             context.all_reduce([0])  # as below
             raise KeyboardInterrupt
     context.all_reduce([0])  # no process exits before the main one has written everything
+
+
+def _how_to_resume(run: Path, step: int) -> str:
+    """Return what to print when a run is stopped after ``step`` steps."""
+    names = training_checkpoints(run)
+    if not names:
+        return f"stopped after step {step}, before the first checkpoint: the same command starts from the beginning"
+    return f"stopped after step {step}: run the same command again to resume from {names[-1]}"
 
 
 def _write_tokenizer(run: Path, model: bytes) -> None:
@@ -318,8 +328,11 @@ def _is_about(error: OSError, run: Path) -> bool:
 
 
 @contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
+def stop_signals(shown: bool = True) -> Iterator[Callable[[], bool]]:
     """Catch Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed; a second Ctrl-C acts as usual.
+
+    Args:
+        shown: at the first Ctrl-C, say on stderr what happens next.
 
     Yields:
         A function that returns whether one of them was received.
@@ -331,6 +344,9 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
         if number == signal.SIGINT:
             signal.signal(number, handlers[number])  # the second one interrupts what takes too long
+            if shown:
+                with suppress(OSError):
+                    os.write(2, STOPPING)  # to print here is not safe, because the signal may interrupt a print
 
     try:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):

@@ -49,6 +49,11 @@ MAX_SKIPPED_STEPS = 30
 """Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
 until the loss scale is low enough. They are counted on the device, and the count is read for a row of the log, a
 validation or a checkpoint: a series that has ended by then is not noticed."""
+START_AGAIN = (
+    "start again in another folder (--run), with a lower --training.learning-rate-factor or a higher "
+    "--training.warmup-steps"
+)
+"""What to do if training diverges. To resume with other settings doesn't help, because the weights are useless."""
 
 
 @dataclass
@@ -359,8 +364,8 @@ class Trainer:
         if progress.skipped_steps >= MAX_SKIPPED_STEPS:
             raise UserError(
                 f"the gradient was not finite in {progress.skipped_steps} steps in a row, up to step {progress.step}: "
-                "lower --training.learning-rate-factor, raise --training.warmup-steps"
-                + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
+                + START_AGAIN
+                + (", or with --precision bf16 or fp32" if self.scaler.is_enabled() else "")
             )
 
     def validate(self) -> dict[str, float]:

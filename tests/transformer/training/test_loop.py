@@ -514,15 +514,14 @@ def test_a_failed_start_leaves_the_folder_free_for_other_settings(
 
 
 def test_a_run_without_a_finite_loss_is_explained(
-    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         "transformer.training.trainer.validate", lambda *_: {"valid_loss": float("nan"), "valid_bleu": 0.0}
     )
-    with pytest.raises(
-        UserError, match=r"no validation loss was a finite number: lower --training\.learning-rate-factor"
-    ):
-        run(tmp_path / "run", data)
+    with pytest.raises(UserError, match="no validation loss was a finite number, so there is no model: start again in"):
+        train(tmp_path / "run", data, SHAPE, TrainingConfig(steps=1, batch_tokens=300), choose_device("cpu"))
+    assert "the validation loss is not a finite number; if it stays so, start again in" in capsys.readouterr().err
 
 
 def test_too_many_skipped_steps_in_a_row_end_the_run_with_a_diagnosis(
@@ -530,7 +529,7 @@ def test_too_many_skipped_steps_in_a_row_end_the_run_with_a_diagnosis(
 ) -> None:
     """They are counted on the device, and found at the next row of the log."""
     Poisoned(set(range(3, 100)), monkeypatch)
-    with pytest.raises(UserError, match=r"in 38 steps in a row, up to step 40: lower --training\.learning-rate-factor"):
+    with pytest.raises(UserError, match=r"in 38 steps in a row, up to step 40: start again in another folder"):
         run(tmp_path / "run", data, steps=100, validate_every=100, log_every=10)
 
 

@@ -191,19 +191,22 @@ def test_a_stop_signal_saves_and_stops(
         signal.signal(number, before)
     assert stopped_checkpoints(run) == ["stopped-0000007"]
     assert step_checkpoints(run) == ["step-0000002", "step-0000004", "step-0000006"]
-    assert capsys.readouterr().err == "stopped and saved after step 7: run the same command again to resume\n"
+    message = "stopped after step 7: run the same command again to resume from stopped-0000007\n"
+    assert capsys.readouterr().err == message
     run_training(run, data)
     assert result(run) == uninterrupted
     assert stopped_checkpoints(run) == []
     assert step_checkpoints(run) == ["step-0000008", "step-0000010", "step-0000012"]  # as without the interruption
 
 
-def test_a_second_ctrl_c_interrupts_at_once() -> None:
+def test_a_second_ctrl_c_interrupts_at_once(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, as in the background
     try:
         with stop_signals() as stop_requested:
             os.kill(os.getpid(), signal.SIGINT)
             assert stop_requested()
+            message = "stopping after this step, with a checkpoint; press Ctrl-C again to stop at once, without one"
+            assert capfd.readouterr().err.strip() == message
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
