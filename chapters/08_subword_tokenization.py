@@ -185,7 +185,7 @@ print(f"{ratio**2:.0f} times as many attention weights")
 #
 # Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: a table of the distinct words with their counts replaces the text.
 #
-# Our text consists of four words. The number is how often the word occurs. The mark ▁ shows where a word starts; it is a symbol like any other.
+# Our text consists of four different words, each with the number of times that it occurs. The mark ▁ shows where a word starts; it is a symbol like any other.
 
 # %%
 frequency = {"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2}
@@ -294,7 +294,7 @@ Picture(
 #
 # ## BPE in the package
 #
-# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. `segment` doesn't go through thousands of merges for each word. Again and again, it looks at the pairs in the word and applies the merge that was learned first:
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. `segment` doesn't go through thousands of merges for each word. Instead, it looks at the pairs that the word contains, applies the merge among them that was learned earliest, and repeats this until none is left:
 
 # %%
 SourceCode(segment)
@@ -311,7 +311,7 @@ ranks = {merge.pair: merge.rank for merge in merges}
 print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
 
 # %% [markdown]
-# **Move the slider** to apply more and more merges to six words. Each step of the slider is a merge that changes one of them; the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces? (We'll come back to it.)
+# **Move the slider** to apply fewer or more merges to six words; it starts in the middle. Each step of the slider is a merge that changes one of them; the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces? (We'll come back to it.)
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
@@ -364,13 +364,13 @@ print(textwrap.fill(tokenizer.decode(ids), 48))
 #
 # <details><summary>What both programs have to agree on</summary>
 #
-# To learn the same merges, they need the same conventions: where a word is marked (Sennrich et al. mark its end), how ties are broken, and pre-tokenization. GPT-2's is a regular expression that also separates digits and punctuation from letters. SentencePiece has no separate pre-tokenization step: it replaces each space by ▁ and works on the whole sentence. But its default settings forbid tokens that contain a space in the middle or that join letters with punctuation. The effect is the same as splitting with `split_words` first.
+# To learn the same merges, they need the same conventions: where a word is marked (Sennrich et al. mark its end), how ties are broken, and pre-tokenization. In GPT-2 this is a regular expression that also separates digits and punctuation from letters. SentencePiece has no separate pre-tokenization step: it replaces each space by ▁ and works on the whole sentence. But its default settings forbid tokens that contain a space in the middle or that join letters with punctuation. The effect is the same as splitting with `split_words` first.
 #
 # </details>
 #
 # ### Where German compounds are split
 #
-# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* is not among these. The first figure used the 8,000 tokens of the caption translator.) A green line is a boundary between parts where BPE also splits; an orange mark is one that it misses.
+# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* is not one of these tokens; the first figure used the 8,000 of the caption translator.) A green line is a boundary between parts where BPE also splits; an orange mark is one that it misses.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -394,7 +394,7 @@ Picture(
 )
 
 # %% [markdown]
-# How often does BPE split a compound at the boundary, and how often would the same number of random cuts do so? How often does it split *only* there, so that both parts stay whole? We measure it on all new compounds in our test sentences, and for comparison with the caption translator's tokenizer, which was learned from real text:
+# How often does BPE split a compound at the boundary, and how often would the same number of random cuts do so? How often does it split *only* there, so that both parts stay whole? We measure this on all compounds in our test sentences that don't occur in the training text. For comparison, we do the same with the caption translator's tokenizer, which was learned from real text:
 
 # %% tags=["hide-input"]
 nouns = {
@@ -431,9 +431,9 @@ splits_of = {
     ),
 }
 print(f"{len(first_part)} new compounds, split")
-print("          at the boundary  by random cuts  only there")
+print("         at the boundary  at random  only there")
 for name, (at_boundary, only_there, by_chance) in splits_of.items():
-    print(f"{name:8} {at_boundary:16.0%} {by_chance:15.0%} {only_there:11.0%}")
+    print(f"{name:8} {at_boundary:15.0%} {by_chance:10.0%} {only_there:11.0%}")
 
 # %% tags=["remove-cell"]
 at_boundary, only_there, by_chance = splits_of["BPE"]
@@ -490,7 +490,7 @@ assert max(counts, key=wordpiece_score) == ("p", "o")
 # %% [markdown]
 # Every *e* is followed by *a*, and every *p* by *o*. So both pairs are equally reliable, and WordPiece prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$.
 #
-# Now we segment two compounds with all four algorithms. We choose 2,000 tokens, because Unigram finds no more than 2,373 in our text. Unigram and byte-level BPE are trained on the same text as our BPE. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but try its way of segmenting, longest token first, on BPE's vocabulary.
+# Now we segment two compounds in four ways. We choose 2,000 tokens, because Unigram finds no more than 2,373 in our text. Unigram and byte-level BPE are trained on the same text as our BPE. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but try its way of segmenting, longest token first, on BPE's vocabulary.
 
 
 # %%
@@ -573,7 +573,7 @@ except RuntimeError as error:
 assert largest == 2373 and "value <= 2373" in message
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? The table shows how many are split at the boundary, how many would be if the same number of cuts were random, and how many are split *only* at the boundary. The last column is the number of tokens that never occur in the segmented training text:
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. And on all new compounds? In the table, *boundary* is the share that is split at the boundary, *random* what the same number of random cuts would give, *only there* the share with no other split, and *unused* the number of tokens that never occur in the segmented training text:
 
 
 # %% tags=["hide-input"]
@@ -659,7 +659,7 @@ names = set(tokenizer.pieces(list(shared)))
 assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# A little: punctuation, names, single letters and fragments, and a few words (the ten most frequent are shown). Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". They have to share an embedding, and the layers above tell them apart by their context.
+# A little: they share punctuation, names, single letters and fragments, and a few words. (The last line shows the ten most frequent shared tokens.) Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". They have to share an embedding, and the layers above tell them apart by their context.
 #
 # The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way. With a separate vocabulary for each language (English on the left, German on the right, 1,000 tokens each), the two sides often split a name differently. Our English text doesn't even contain a capital *K*:
 
@@ -718,13 +718,13 @@ assert 1.7 < n_tokens[2] < 1.85
 #
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. At about 4,900, no pair is left to merge: each word of the training text is a single token, except for a few long ones. (A token has at most 16 characters.) SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
-# In the end, only a comparison of the translations decides. We made one on real text, the image captions of chapter 1 ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised BLEU, the usual measure of translation quality (see [Evaluation](13_evaluation.ipynb)). In complete runs, enlarging only the vocabulary hardly changed the English-to-German score. So compare models that have been trained for as long as you will train yours.
+# In the end, only a comparison of the translations decides. We made one on real text, the image captions of chapter 1 ([Results](../book/results.md)). In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised BLEU, the usual measure of translation quality (see [Evaluation](13_evaluation.ipynb)). When we trained to the end, a larger vocabulary alone hardly changed the English-to-German score. So don't decide from short runs: train the models that you compare for as long as your final one.
 #
-# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
+# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text takes more tokens there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips merges at random, here each with probability 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a short run on the captions, it was far behind ([Results](../book/results.md)).
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a short run on the captions, the model trained with it was far behind the other ([Results](../book/results.md)).
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -743,7 +743,7 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 #
 # None of these mistakes raises an error.
 #
-# **Comparing losses between vocabularies.** An equally good model needs about the same number of bits for a sentence, but with a larger vocabulary they are spread over fewer tokens. So its loss *per token* is higher, and so is its perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss (on sentences that the model isn't trained on) per token, and the lowest BLEU. Compare translations, or the loss in bits divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
+# **Comparing losses between vocabularies.** Two equally good models have about the same total loss for a sentence, but with a larger vocabulary it is spread over fewer tokens. So the loss *per token* is higher, and so is the perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary has the lowest validation loss (on sentences that the model isn't trained on) per token, and the lowest BLEU. Compare translations, or the total loss, converted to bits and divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
 #
 # **The wrong vocabulary.** Say we train one vocabulary on each half of the text. Both have 2,000 tokens, so any id is valid in both, and nothing fails. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
@@ -762,7 +762,7 @@ print("".join(with_bytes.decode([i]) for i in ids))
 print(with_bytes.decode(ids))
 
 # %% [markdown]
-# **Special tokens in the text.** The package adds the ids of `<bos>` and `<eos>` after tokenization. If a user *types* `<eos>`, it has to stay text, or anybody could end a sentence early. SentencePiece makes sure of it, but not every library does. This is the tokenizer of the model on the start page, with byte fallback for the two brackets:
+# **Special tokens in the text.** The package adds the ids of `<bos>` and `<eos>` after tokenization. If a user *types* `<eos>`, it has to stay text, or anybody could end a sentence early. SentencePiece makes sure of it, but not every library does. This is the tokenizer of the model on the start page. It has no tokens for the two brackets, so byte fallback writes them as bytes:
 
 # %%
 everyday = Tokenizer.load(MODELS_FOLDER / "everyday" / "tokenizer.model")
@@ -783,7 +783,7 @@ assert second.decode(first.encode(example)) != example
 #
 # **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions by simpler characters, and it turns several spaces into one. ("½" becomes "1⁄2", with the fraction slash U+2044.) That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
 #
-# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own, and they are cut into fewer and longer tokens than really new text would be. In our corpus, with 2,500 tokens, they take at least 2% fewer tokens than with a vocabulary that saw other sentences instead. The score may be a little too good.
+# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own, and they are cut into fewer and longer tokens than really new text would be. In our corpus, with a vocabulary of 2,500, the test sentences become at least 2% shorter than with a vocabulary that was learned from other sentences. The score may be a little too good.
 #
 # </details>
 
@@ -916,7 +916,7 @@ assert learn(four_words, 7)[6].symbol == "▁s"
 # %% [markdown]
 # ## Exercises
 #
-# Six blanks: byte-pair encoding from counting pairs to learning and segmenting, and decoding. Each has a check that tells you what is wrong, and a hint.
+# Six blanks, from counting pairs through learning merges and segmenting words to decoding. Each has a check that tells you what is wrong, and a hint.
 #
 # - In your browser, with nothing to install: [Exercises: subword tokenization](../book/exercises/08_subword_tokenization.md).
 # - In Colab:

@@ -103,7 +103,7 @@ Picture(
 # | Europarl v7 | 1,920,209 | proceedings of the European Parliament: clean and formal |
 # | News Commentary v9 | 201,288 | newspaper commentary: small, but closest to the test set, which is news |
 #
-# More than half of it comes from the web. So "WMT14" does not mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) downloads these files, checks that they are the right ones, and trains on them.
+# More than half of these pairs come from the web. So "WMT14" does not mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) downloads these files, checks that they are the right ones, and trains on them.
 
 # %% tags=["remove-cell"]
 counts = [1_920_209, 2_399_123, 201_288]
@@ -112,7 +112,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is one clean pair, and one pair for each defect. The keys are the settings of the filters that catch them.
+# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is one clean pair, and one pair for each defect. Each key is the setting of the filter that catches the pair.
 
 # %%
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
@@ -176,7 +176,7 @@ for name, pair in examples.items():
     print(f"{name}:\n  {cleaner.report.summary()}")
 
 # %% [markdown]
-# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs it removes would have hurt more than the good pairs it loses would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, compare translations of the same test set. (The two training losses are measured on different text, so they can't be compared.) The test set itself is never cleaned, because the text that people want translated isn't clean, either. And defects differ in how much they hurt. Untranslated copies, for
+# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs it removes would have hurt more than the good pairs it loses would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train one model with it and one without, and compare their translations of the same test set. (The training losses are measured on different text, so they can't be compared.) The test set itself is never cleaned, because the text that people want translated isn't clean. And defects differ in how much they hurt. Untranslated copies, for
 # example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### Augmentation
@@ -212,7 +212,7 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 #
 # Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. Only the source is careless. The target keeps its correct spelling and punctuation, so the model learns to read careless text but to write correct text.
 #
-# After every change the two sentences must still be translations of each other, and that needs rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German has *Herr* and not *Herrn*; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
+# After every change the two sentences must still be translations of each other, and that needs rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
 #
 # </details>
 #
@@ -229,7 +229,7 @@ n_pairs = pocket.language_size()
 print(f"{pocket.count_lemmas()} lemmas, more than {n_pairs // 10**6} million pairs")
 
 # %% [markdown]
-# In this corpus nearly every English sentence has exactly one translation. (The exceptions are a few sentences with *read* or *put on*, whose present and past look the same.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes almost none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus nearly every English sentence has exactly one translation. (The exceptions are a few sentences with *read* or *put on*, whose present and past look the same.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model hardly ever deviates from it. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])
@@ -264,7 +264,7 @@ for i, label in enumerate(labels):
     print(f"{prefix:>30} → {vocabulary[label]}")
 
 # %% [markdown]
-# Five words give six predictions, the last one being that the sentence ends. The source gets an `<eos>` as well. Now we add a second, shorter pair and fill it up with `<pad>`:
+# Five words give six predictions, the last one being that the sentence ends. The source gets an `<eos>` as well. Now we add a second, shorter pair, and pad it with `<pad>` to the length of the first:
 
 
 # %%
@@ -298,11 +298,11 @@ SourceCode(collate)
 # %% [markdown]
 # `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last. NumPy does all this for all rows at once, because a Python loop over sentences would be too slow for millions of them.
 #
-# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that we build below as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has its own iterator (below).
+# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has [its own iterator](#an-endless-iterator).
 #
 # ## What the loss of a batch means
 #
-# What do the predictions for a sentence add up to? We ask a trained model. `pocket-small`, a translator that comes with the course, was trained on pairs from the pocket corpus. We give it a pair, and look up the probability that it assigns to the correct token at each position:
+# What do the predictions for a sentence add up to? We ask a trained model. `pocket-small`, a translator that comes with the course, was trained on pairs from the pocket corpus. We give it the pair from above (the pocket corpus says *aufmachen* for *to open*), and look up the probability that it assigns to the correct token at each position:
 
 
 # %%
@@ -365,7 +365,7 @@ assert_close(loss, torch.stack(alone).sum())
 # ### Exposure bias
 #
 # With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias**
-# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force one from another sentence, and greedy search has to continue from there. (This is cruder than the model's own mistakes, which tend to be plausible.) Here are three results, and how often the rest of the translation is right. We accept two ways to go on: the forced token took the place of the correct one, or it was inserted before it. (Where it is the correct one by chance, the sentence is left out.)
+# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force one from another sentence, and greedy search has to continue from there. (This is cruder than the model's own mistakes, which tend to be plausible.) Here are three results, and how often the rest of the translation is right. We count the rest as right if it goes on as if the forced token had replaced the correct one, or as if it had been inserted before it. (A sentence whose forced token happens to be the correct one is left out.)
 
 # %% tags=["hide-input"]
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
@@ -409,7 +409,7 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator soon finds its way back, probably because cross-attention still reads the correct source. A model that continues a story has no such support. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
+# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. A model that continues a story has no such support. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
 #
 # ## Batches with little padding
 #
@@ -429,7 +429,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves the sources ragged. Breaking ties by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has ragged sources. Larger batches contain a jump more often. So the package uses **serpentine order**.
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Breaking ties by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has short and long sources. Larger batches contain a jump more often. So the package uses **serpentine order**.
 # It groups target lengths into buckets of four. In one bucket the source lengths ascend, in the next they descend, so that neighbours are similar on both sides:
 
 # %%
@@ -487,7 +487,7 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# At this size, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. The advantage grows with the batches: with 2,000 tokens instead of 600, serpentine order has 7.4% padding in all, and sorting by target and then source length 9.4%. The figure shows typical batches of three of the four kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
+# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. Its advantage grows with the size of the batches: with 2,000 tokens, serpentine order has 7.4% padding in all, and sorting by target and then source length 9.4%. The figure shows typical batches of three of the four kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
 
 # %% tags=["hide-input"]
 from transformer.plots.batch_padding import batch_explorer, batch_padding
@@ -551,10 +551,10 @@ assert in_larger_batches == [9.4, 7.4], in_larger_batches
 # %% [markdown]
 # ### Sorting without all the data
 #
-# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). The first panel shows six batches, with nine sentences of each; in the second, each dot is a batch:
+# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). The first panel shows six batches, with nine sentences of each (the longest isn't always among them); in the second, each dot is a batch:
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?
-# - Set the budget to 250 and the pool to 100. Then make the budget five times as large: what happens to the padding, and which pool brings it nearly back?
+# - Set the budget to 250 and the pool to 100. Then make the budget five times as large: what happens to the padding, and which pool size brings it almost back to where it was?
 # - With everything sorted, on which curve do the dots lie?
 
 # %% tags=["hide-input"]
@@ -616,11 +616,11 @@ assert max(by_count) > 4 * min(by_count)
 assert max(by_tokens) <= 600 and second > 540
 
 # %% [markdown]
-# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. And the gradient of a batch with few tokens is a mean over fewer of them, so it is noisier, but would be used with the same learning rate. So the batch size should be measured in tokens.
+# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. And the gradient of a batch with few tokens is a mean over fewer tokens. It is noisier, and yet it would be used with the same learning rate. So the batch size should be measured in tokens.
 #
 # ### Shuffling
 #
-# If we kept the batches in serpentine order, each epoch would begin with short sentences and end with the longest. The share of `<eos>` among the tokens shows what that means: in the first batches of an epoch, every seventh to every fifth token is `<eos>`, in the last ones about every twentieth. Early in each epoch the gradients would push the model towards ending sentences, later in the epoch against it. So the order of the batches is **shuffled**, anew for each epoch; each batch stays as it is:
+# If we kept the batches in serpentine order, each epoch would begin with short sentences and end with the longest. (It begins with the longest of the first group, so the sentences get shorter at first.) The share of `<eos>` among the tokens shows what that means: in the first batches of an epoch, every seventh to every fifth token is `<eos>`, in the last ones about every twentieth. Early in each epoch the gradients would push the model towards ending sentences, later in the epoch against it. So the order of the batches is **shuffled**, anew for each epoch; each batch stays as it is:
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -652,7 +652,7 @@ Picture(
     ),
     caption=(
         "The share of <eos> is high in batches of short sentences. In sorted "
-        "order, it rises briefly and then falls for the rest of the epoch; shuffled, it "
+        "order, it rises at first and then falls in waves; shuffled, it "
         "jumps from batch to batch."
     ),
 )
@@ -784,7 +784,7 @@ print(tokenizer.decode(output[1:]))
 # %% [markdown]
 # Unable to stop, the model repeats the full stop until the limit.
 #
-# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
+# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Models that consist of a decoder only, such as GPT, do pad on the left when they generate in batches; their positions are then
 # counted from the first real token.)
 
 # %%
@@ -946,7 +946,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # </details>
 # <details><summary>B. Read a hundred dropped pairs, train with and without the filter, and compare translations of a test set that was not cleaned</summary>
 #
-# **Right.** The first shows what was dropped, the second whether it mattered. A test set is never cleaned, because the text that people want translated isn't either.
+# **Right.** The first shows what was dropped, the second whether it mattered. A test set is never cleaned, because the text that people want translated isn't clean.
 #
 # </details>
 # <details><summary>C. 3% is so little that it cannot matter</summary>

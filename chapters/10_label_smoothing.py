@@ -141,8 +141,8 @@ Row(
     ),
     caption=(
         "Reliability diagrams of two models. With hard targets, accuracy (blue dots) "
-        "lies far below confidence (the diagonal); with label smoothing, the gap is "
-        "smaller."
+        "mostly lies far below confidence (the diagonal); with label smoothing, the gap "
+        "is smaller."
     ),
 )
 
@@ -171,7 +171,7 @@ hard_loss = -p[correct].log()
 hard_loss
 
 # %% [markdown]
-# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
+# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with one of its translations only, and "not in the corpus" doesn't mean "impossible".
 #
 # The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
 #
@@ -182,7 +182,7 @@ hard_loss
 # \end{aligned}
 # $$
 #
-# Here $V$ is the size of the vocabulary. The second term is the mean of the losses that the model would have for each token of the vocabulary, so it grows whenever *any* probability comes close to zero. It keeps the model from ruling anything out.
+# Here $V$ is the size of the vocabulary. The second term grows whenever *any* probability comes close to zero, so it keeps the model from ruling anything out.
 
 # %%
 epsilon = 0.1
@@ -236,7 +236,8 @@ Captioned(
         ),
     ),
     "The target, and the loss as a function of the correct token's probability. With "
-    "smoothing, the loss is lowest (blue dot) before that probability reaches 1.",
+    "smoothing, the loss is lowest (blue dot and dotted line) before that probability "
+    "reaches 1.",
 )
 
 # %% [markdown]
@@ -251,7 +252,7 @@ Captioned(
 # \end{aligned}
 # $$
 #
-# It is **the predicted probability minus the target**. We compare the gradients of a hard and of a smoothed target. A gradient step moves each logit against the sign of its gradient: a positive gradient pushes the logit down.
+# It is **the predicted probability minus the target**. Let us compare the gradients of a hard and of a smoothed target. A step of gradient descent moves each logit against its gradient, so a positive gradient pushes it down.
 
 # %%
 gradients = {}
@@ -355,7 +356,7 @@ for epsilon in (0.05, 0.1, 0.2):
 # %% [markdown]
 # ## A loss that never reaches zero
 #
-# The loss with a hard target comes as close to zero as you like, if the model is right and certain everywhere. The smoothed loss doesn't. It splits into two parts:
+# With a hard target, the loss can come as close to zero as you like, if the model is right and certain everywhere. The smoothed loss can't. It splits into two parts:
 #
 # $$
 # \begin{aligned}
@@ -388,7 +389,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This doesn't refer to the entropy of the target, which raises any smoothed loss. It means that the model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (validation set, Table 3):
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This has nothing to do with the entropy of the target, which is part of every smoothed loss. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (validation set, Table 3):
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -399,7 +400,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 #
 # ## In code
 #
-# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum has two parts: each logit times the token's share of $\varepsilon$, and $1 - \varepsilon$ times the logit of the correct token:
+# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum has two parts: the sum of all logits, times each token's share of $\varepsilon$, and $1 - \varepsilon$ times the logit of the correct token:
 
 # %%
 from transformer.loss import label_smoothed_cross_entropy
@@ -446,7 +447,7 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 # %% [markdown]
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure it token by token, each given the correct prefix. That doesn't show whether you can trust the probability of a whole generated translation. It also considers only the probability of the top token, not those of the others.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure calibration token by token, each given the correct prefix. This measure doesn't show whether you can trust the probability of a whole generated translation, and it considers only the most probable token.
 #
 # To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. (Other bins give other numbers, so compare only errors that were measured with the same ones.) The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
@@ -473,7 +474,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs for 250 steps, without dropout, after which they predicted over 95% of the tokens in a sample of these pairs correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
+# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs for 250 steps, without dropout, until they predicted nearly all tokens of these pairs correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
 print("                 confidence accuracy   ECE  loss")
@@ -506,7 +507,7 @@ for name in ("hard targets", "label smoothing"):
 assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Although the second model was trained with smoothing, its *unsmoothed* loss is lower, too: it loses a little on tokens that it predicts correctly, and gains more on those it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity. With models that generalise as poorly as these, smoothing lowers the loss. The paper's model was trained on millions of sentences, and smoothing raised its perplexity from 4.67 to 4.92.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these. It raised the perplexity of the paper's model, which was trained on millions of sentences, from 4.67 to 4.92.
 #
 # `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
 
@@ -545,7 +546,7 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
+# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
 
 
 # %%
@@ -577,7 +578,7 @@ for name in ("hard targets", "pocket-small"):
 assert abs(fitted["hard targets"][2] - fitted["label smoothing"][2]) < 0.015
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. After scaling, the model with hard targets comes close to the one with label smoothing. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but it gains from it as well. After scaling, the model with hard targets comes close to the one with label smoothing. So if you only need calibration, a temperature does nearly as well as label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
 #
 # Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
@@ -603,7 +604,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, however good it really is. Here is *one* model, measured four times:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't: *one* model, measured with four values of $\varepsilon$, gets four losses:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -634,7 +635,7 @@ print(f"{F.cross_entropy(z, target, label_smoothing=0.1):.1f}")
 assert by_log.isinf()
 
 # %% [markdown]
-# **The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros. Then the loss, and its gradient, depend on the amount of padding. Divide by the number of real tokens:
+# **The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros. Then the loss and its gradient shrink as padding is added. Divide by the number of real tokens:
 
 # %%
 z, targets = logits["label smoothing"][:6], labels[:6]
@@ -748,7 +749,7 @@ for n_padding in (0, 6, 18):
 #
 # <details><summary>Answer</summary>
 #
-# Measured without smoothing, each token that the model knows costs about −ln(1 − ε), the gaps between logits become smaller, and ending a translation early becomes more probable. How much is best can only be found by experiment.
+# As ε grows, each token that the model knows costs more (about −ln(1 − ε), measured without smoothing), the gaps between logits become smaller, and ending a translation early becomes more probable. How much is best can only be found by experiment.
 #
 # </details>
 #
@@ -770,7 +771,7 @@ for n_padding in (0, 6, 18):
 # Four experiments:
 #
 # 1. **Smoothing by frequency**, also called unigram smoothing. Divide ε among the tokens not evenly, but according to how frequent the tokens are in the training data. Work out the best gap for a frequent and for a rare token.
-# 2. **How much data?** Train the two small models with 500, 1,000 and 2,000 sentence pairs, and plot both calibration errors. When does smoothing begin to hurt?
+# 2. **How much data?** Train the two small models with 500, 1,000 and 2,000 sentence pairs, and plot the calibration error of each. When does smoothing begin to hurt?
 # 3. **Dropout or smoothing?** Give the small model a dropout of 0.2 and train it with ε = 0. How overconfident is it still?
 # 4. **The whole recipe.** Train two translators and compare the lengths of their translations:
 #

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: subword tokenization
 #
-# Six blanks: byte-pair encoding from counting pairs to learning and segmenting, and decoding (§5.1 of the paper).
+# Six blanks, from counting pairs through learning merges and segmenting words to decoding (§5.1 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
