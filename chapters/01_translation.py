@@ -17,6 +17,7 @@
 # it attended to (took information from) while the model generated each German word.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -39,7 +40,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -47,8 +49,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import torch
@@ -821,3 +824,4 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #   ([Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)), and a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
 # - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
 # - **Most technical terms in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).
+# - **Next:** [Attention](02_attention.ipynb) shows how a head computes its weights.

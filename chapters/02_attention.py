@@ -5,6 +5,7 @@
 # In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The weights are made up; we'll soon compute them by hand.)
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -27,7 +28,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -35,8 +37,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import math
@@ -418,7 +421,7 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 #
 # <div class="widget" data-widget="attention">
 #
-# *With JavaScript, there is an interactive figure here. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html), where JavaScript is on. This is how it begins.*
 #
 # The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
 #
@@ -741,3 +744,4 @@ print("softmax: ", large.softmax(dim=0))
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) answer them.
+# - **Next:** [Multi-head attention](03_multi_head_attention.ipynb) runs several attentions in parallel, and says where the Transformer uses them.

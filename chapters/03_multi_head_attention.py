@@ -5,6 +5,7 @@
 # sentence. **Why does a Transformer need more than one head, and what do they cost?**
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -27,7 +28,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -35,8 +37,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import math
@@ -1164,3 +1167,4 @@ assert 1.65 < experiment(2, n_heads=2, positions=0)[1] < 1.95
 # - **What heads do, and how many a trained model needs:** [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find heads for neighbouring positions, for syntactic relations and for rare words; [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) ablate heads one at a time and in groups.
 # - **The price of narrow heads:** [Bhojanapalli et al. (2020)](https://arxiv.org/abs/2002.07028) show what the low rank of the scores prevents.
 # - **A layer as a sum of heads**, and how heads of different layers work together: [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html).
+# - **Next:** [Masking](04_masking.ipynb) hides what a query must not see: padding, and the future.

@@ -5,6 +5,7 @@
 # assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -27,7 +28,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -35,8 +37,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import math
@@ -631,7 +634,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 #
 # <div class="widget" data-widget="masks">
 #
-# *With JavaScript, there is an interactive figure here. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html), where JavaScript is on. This is how it begins.*
 #
 # Weights with the future and one padding token hidden before the softmax:
 #
@@ -918,3 +921,4 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # - **The same idea without attention:** [Germain et al. (2015)](https://arxiv.org/abs/1502.03509) mask the weights of an ordinary network so that each output depends only on earlier inputs.
 # - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), replaces some input words with a special token and has to guess them. Every position may attend to both sides.
 # - **Masks in between:** §3.2.1 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares three patterns: causal, fully visible, and causal with a fully visible prefix.
+# - **Next:** [Positional encoding](05_positional_encoding.ipynb) tells attention where each word is.

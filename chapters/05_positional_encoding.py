@@ -5,6 +5,7 @@
 # in each sentence. For the upper two strips, we set the trained model's positional encoding to zero. The lower two show the model as it was trained. **Compare the strips of each pair.** Which pair lets the decoder tell who was bitten?
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -27,7 +28,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -35,8 +37,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import copy
@@ -459,7 +462,7 @@ assert torch.equal(narrow.argmax(dim=-1)[3:], three_back[3:])
 #
 # <div class="widget" data-widget="positions">
 #
-# *With JavaScript, there is an interactive figure here. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/05_positional_encoding.html), where JavaScript is on. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
 #
 # | pair | from 3 to 5 | from 0 to 2 | wavelength |
 # |---|---|---|---|

@@ -5,6 +5,7 @@
 # processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -27,7 +28,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -35,8 +37,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import math
@@ -1009,3 +1012,4 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # - **Which defects hurt most**, one at a time: [Khayrallah and Koehn (2018)](https://aclanthology.org/W18-2709/).
 # - **How to fill batches**, with several orders compared: [Morishita et al. (2017)](https://aclanthology.org/W17-3208/).
 # - **Very large batches:** [Ott et al. (2018)](https://aclanthology.org/W18-6301/) on their speed and their quality.
+# - **Next:** [Label smoothing](10_label_smoothing.ipynb) changes the target that the model learns from.

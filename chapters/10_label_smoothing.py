@@ -17,6 +17,7 @@
 # The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**: the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -39,7 +40,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -47,8 +49,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import math
@@ -272,7 +275,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # <div class="widget" data-widget="smoothing">
 #
-# *With JavaScript, there is an interactive figure here. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/10_label_smoothing.html), where JavaScript is on. This is how it begins.*
 #
 # The prediction of one token, with $\varepsilon = 0.1$, a vocabulary of 1,024 tokens, and a model that gives the correct token 60%. The loss is 1.244, and the lowest possible is 1.017.
 #
@@ -788,3 +791,4 @@ for n_padding in (0, 6, 18):
 # - **When it helps, and what it costs:** [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) study its effect on the last layer, on calibration and on translation.
 # - **Calibration:** [Guo et al. (2017)](https://arxiv.org/abs/1706.04599) show that modern networks are overconfident, and that a temperature repairs most of it. The calibration error with bins is from [Pakdaman Naeini et al. (2015)](https://doi.org/10.1609/aaai.v29i1.9602).
 # - **An alternative:** [Pereyra et al. (2017)](https://arxiv.org/abs/1701.06548) reward the entropy of the prediction, and show how that relates to label smoothing.
+# - **Next:** [Training](11_training.ipynb) puts the model, the data and the loss together.

@@ -17,6 +17,7 @@
 # The figure shows the training loss of six runs of one small translation model, over their first 120 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -39,7 +40,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -47,8 +49,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import json
@@ -407,7 +410,7 @@ def learning_rate(step, d_model, warmup_steps, factor=1.0):
 #
 # <div class="widget" data-widget="schedule">
 #
-# *With JavaScript, there is an interactive figure here. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/11_training.html), where JavaScript is on. This is how it begins.*
 #
 # The learning rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
 #

@@ -17,6 +17,7 @@
 # The figure is an estimate for one encoder layer of the paper's base model on an H100 GPU. Large matrix products (green), those with a weight matrix, make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -39,7 +40,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -47,8 +49,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %% tags=["hide-input"]
 import json
@@ -221,7 +224,7 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars are computed from the H100's data sheet, as explained below, and assume 16-bit activations. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars are computed from the H100's data sheet, as explained below, and assume 16-bit activations. Measured numbers are from the machine that ran this chapter, unless we say otherwise.
 #
 # By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -392,7 +395,7 @@ assert least_seconds(1000, 3 * 4000, 100, 10) == 1200
 assert least_seconds(2 * 100**3, 3 * 40_000, 100, 10) == 20_000
 
 # %% [markdown]
-# How fast is the machine that built this page? We time a large float32 matrix product for $F$ and a large addition for $B$:
+# How fast is the machine that ran this chapter? We time a large float32 matrix product for $F$ and a large addition for $B$:
 
 # %%
 n = 1024 if device.type == "cpu" else 8192

@@ -47,6 +47,9 @@ ANSWERS = (
 )
 """What to do if `filled_notebooks` finds any."""
 
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}
+"""Metadata of a cell whose code is hidden at first, in Colab and in JupyterLab."""
+
 BLANK = re.compile(r"^( *)### BEGIN SOLUTION\n.*?### END SOLUTION$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -96,7 +99,8 @@ def read_solution(source: Path) -> Notebook:
         if heading:
             section, count = re.sub(r"[^a-z0-9]+", "-", heading[1].lower()).strip("-")[:50], 0
         tags = {key: cell["metadata"][key] for key in ("tags",) if key in cell["metadata"]}
-        cells.append({**cell, "id": f"{section}-{count}", "metadata": tags})
+        folded = FOLDED if "setup" in cell["metadata"].get("tags", []) else {}
+        cells.append({**cell, "id": f"{section}-{count}", "metadata": tags | folded})
         count += 1
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

@@ -16,6 +16,8 @@
 # Five blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys
 # (§3.2.2 and §3.2.3 of the paper).
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
@@ -28,6 +30,7 @@
 # $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -50,7 +53,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -58,8 +62,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 import torch
@@ -366,9 +371,10 @@ check("grouped_attention", grouped_attention)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade multi_head_attention`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade multi_head_attention` in a terminal
+# does the same.
 #
-# Then open `transformer/attention.py` at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
+# Then open [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py) at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
 # *The Transformer family: BERT, GPT, T5 and ViT*.
 
 # %% tags=["skip-execution", "nbval-skip"]

@@ -16,6 +16,8 @@
 # Five blanks, on the way from two files of text to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
 # padding, batches of equal size, and how to continue after an interruption (§3.1 and §5.1 of the paper).
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
@@ -24,6 +26,7 @@
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -46,7 +49,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -54,8 +58,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 from collections.abc import Callable
@@ -353,9 +358,10 @@ check("read_on", read_on)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and grade it, with the cell below or in a terminal with `python -m exercises grade data_and_batching`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade data_and_batching` in a terminal
+# does the same.
 #
-# Then open `transformer/data/cleaning.py` and `transformer/data/batching.py`, which do the same for millions of pairs.
+# Then open [`transformer/data/cleaning.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/cleaning.py) and [`transformer/data/batching.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/batching.py), which do the same for millions of pairs.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

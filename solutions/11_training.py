@@ -16,6 +16,8 @@
 # Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
 # Many mistakes in them raise no error: the loss still falls, only not as far.
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
@@ -26,6 +28,7 @@
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -48,7 +51,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -56,8 +60,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 import torch
@@ -364,9 +369,10 @@ check("average_checkpoints", average_checkpoints)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, either by the cell below or in a terminal by `python -m exercises grade training`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade training` in a terminal
+# does the same.
 #
-# Then read `Trainer.step` in `transformer/training/trainer.py`. It uses PyTorch's Adam and PyTorch's clipping, which do what you
+# Then read `Trainer.step` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). It uses PyTorch's Adam and PyTorch's clipping, which do what you
 # have just written.
 
 # %% tags=["skip-execution", "nbval-skip"]

@@ -16,6 +16,8 @@
 # Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each is a few lines,
 # and none of them needs a GPU.
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
@@ -25,6 +27,7 @@
 # - At the end, your function shows which products of the paper's model are limited by memory.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -47,7 +50,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -55,8 +59,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 import math
@@ -410,9 +415,10 @@ for n_tokens in (1, 64, 1024, 16_384):
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade gpu_performance`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade gpu_performance` in a terminal
+# does the same.
 #
-# Then read `Trainer.step` and `Trainer._backward` in `transformer/training/trainer.py`. They call PyTorch's `GradScaler`, which does what your fifth blank does, and divide by the tokens of all batches
+# Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They call PyTorch's `GradScaler`, which does what your fifth blank does, and divide by the tokens of all batches
 # on all GPUs, as your sixth.
 
 # %% tags=["skip-execution", "nbval-skip"]

@@ -17,6 +17,8 @@
 # right checkpoint and at the right sentence; and whether two scores may be compared (§5.1, §5.2 and §6.1 of the paper). Nothing is
 # trained here: this is what has to be right before and after.
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
@@ -25,6 +27,7 @@
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -47,7 +50,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -55,8 +59,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 from exercises.checks.wmt14 import check, given
@@ -377,9 +382,10 @@ print(f"{flop:.2g} FLOP: {hours:.1f} hours, {kwh:.1f} kWh, {euros:.2f} euros")
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade wmt14`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade wmt14` in a terminal
+# does the same.
 #
-# Then read `_start_or_resume` in `transformer/training/loop.py` and `Batches` in `transformer/data/batching.py`. They do what you have
+# Then read `_start_or_resume` in [`transformer/training/loop.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/loop.py) and `Batches` in [`transformer/data/batching.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/batching.py). They do what you have
 # just written in 4 and 5; the first also tells the user which checkpoints are damaged.
 
 # %% tags=["skip-execution", "nbval-skip"]

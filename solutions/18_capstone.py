@@ -18,6 +18,8 @@
 #
 # - **No ready-made parts.** Use linear layers, norms and tensor operations, but not `nn.Transformer`, `nn.MultiheadAttention` or
 #   `F.scaled_dot_product_attention`, and in your answers nothing from the package `transformer` except the three ids imported below. The checks notice such a call and tell you.
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
@@ -26,6 +28,7 @@
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -48,7 +51,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -56,8 +60,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 import math
@@ -578,9 +583,10 @@ print(corpus_bleu(translations, [[pair.target for pair in unseen]]))
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade capstone`.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade capstone` in a terminal
+# does the same.
 #
-# Then open `transformer/model.py`, `transformer/training/trainer.py` and `transformer/decoding.py`. They contain the same ideas as your code; what they add makes it fast, or reports mistakes to the user.
+# Then open [`transformer/model.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/model.py), [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py) and [`transformer/decoding.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/decoding.py). They contain the same ideas as your code; what they add makes it fast, or reports mistakes to the user.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -16,6 +16,8 @@
 # In the capstone, the weights were given and you wrote the computation. Here you write what makes a model trainable: modules with their parameters, a data loader, validation, early stopping, a metric, and the
 # plots. At the end, your model learns to translate, and the check grades how well it does (§3, §5 of the paper).
 #
+# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
+#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can use those before it as `given.name`: these are your own once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Don't modify the inputs of your functions: the checks notice. Only a model that you train or set to a mode changes.
@@ -23,6 +25,7 @@
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
+# @title Setup: in Colab, run this cell first
 # In Colab, this cell installs the course from the repository and branch that the
 # notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
@@ -45,7 +48,8 @@ if "google.colab" in sys.modules:
         repository, branch = re.search(page, unquote(sessions)).groups()
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
-    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    print(f"Installing the course from {source}.")
+    print("This takes a minute or two. To use a fork or branch, set `source` above.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -53,8 +57,9 @@ if "google.colab" in sys.modules:
     if process.returncode:
         message = "(?im)^ *((fatal|error): (?!subprocess).+)"
         error = re.search(message, process.stderr)
-        reason = error[1] if error else "pip failed"
+        reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
+    print("The course is installed: go on with the next cell.")
 
 # %%
 import copy
@@ -701,9 +706,10 @@ given.plot_attention(
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade train_your_own`. The grader trains your model, too, which takes its time.
+# Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade train_your_own` in a terminal
+# does the same. The grader trains your model, too, which takes its time.
 #
-# Then open `transformer/training/trainer.py`. It does the same with more comfort: it can be interrupted and resumed, it averages checkpoints, and it trains on several GPUs.
+# Then open [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). It does the same with more comfort: it can be interrupted and resumed, it averages checkpoints, and it trains on several GPUs.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -93,6 +93,11 @@ class TestEveryChapter:
         longest = max(visible, key=lambda source: source.count("\n"))
         assert longest.count("\n") < 16, longest
 
+    def test_a_file_of_the_repository_is_only_read_where_it_exists(self, path: Path) -> None:
+        """In Colab, the course is installed without ``book/``."""
+        reading = [source for source in cells(path, "code") if '"../' in source]
+        assert all(re.search(r"if .*\.exists\(\)", source) for source in reading)
+
     def test_no_code_is_pasted_from_the_package(self, path: Path) -> None:
         package = definitions_in_package()
         pasted = [node.name for source in cells(path, "code") for node in ast.walk(ast.parse(source))

@@ -287,7 +287,7 @@ def test_the_setup_cell_installs_an_extra_that_exists():
 def test_the_fork_and_the_branch_that_a_notebook_was_opened_from(colab, serve, capsys, path, source):
     serve(sessions(path))
     assert colab()[-1] == f"transformer-course[colab] @ git+https://github.com/{source}"
-    assert capsys.readouterr().out.startswith(f"Installing git+https://github.com/{source}. ")
+    assert capsys.readouterr().out.startswith(f"Installing the course from git+https://github.com/{source}.\n")
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,9 @@ def test_if_that_is_unknown_the_course_itself_is_installed(colab, serve, capsys,
     if answer is not None:
         serve(answer)
     assert colab()[-1] == f"transformer-course[colab] @ {COURSE}"
-    (line,) = capsys.readouterr().out.splitlines()
-    assert COURSE in line and "To use a fork or branch, set `source` above" in line
+    first, *more = capsys.readouterr().out.splitlines()
+    assert first == f"Installing the course from {COURSE}."
+    assert "To use a fork or branch, set `source` above" in more[0] and "go on with the next cell" in more[1]
 
 
 def test_a_source_that_was_chosen_is_installed(colab, serve):
@@ -320,9 +321,10 @@ def test_a_source_that_was_chosen_is_installed(colab, serve):
         (NOT_FOUND, "fatal: could not read Username for 'https://github.com': No such device or address"),
         (NO_BRANCH, "error: pathspec 'nope' did not match any file(s) known to git"),
         (CONFLICT, CONFLICT.splitlines()[0]),
+        ("Killed\n", "Killed\n"),
         ("", "pip failed"),
     ],
-    ids=["repository", "branch", "conflict", "silent"],
+    ids=["repository", "branch", "conflict", "something else", "silent"],
 )
 def test_a_failed_installation_is_one_clear_line(colab, stderr, reason):
     with pytest.raises(SystemExit) as error:
