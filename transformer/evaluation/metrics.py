@@ -182,6 +182,9 @@ def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[st
     the language, see `STEMMERS`. Synonyms come from WordNet, for English only, and only if NLTK finds WordNet on this
     machine. NLTK looks up synonyms by stem, so it finds none where the stem is not a word itself.
 
+    A pair of an empty hypothesis and an empty reference is left out of the mean: it changes neither BLEU nor chrF, and
+    NLTK would count it as 0, although nothing is wrong with it.
+
     Args:
         hypotheses: the words of each translation, from `moses_tokenize`.
         references: the words of each reference, in the same order.
@@ -199,10 +202,11 @@ def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[st
     wordnet = _load_wordnet() if language == "en" else None
     synonyms = wordnet or SimpleNamespace(synsets=lambda word: [])
     synonyms_name = f"wordnet-{wordnet.get_version()}" if wordnet else "no"
-    total = sum(
+    scores = [
         single_meteor_score(reference, hypothesis, stemmer=stemmer, wordnet=synonyms)
         for hypothesis, reference in zip(hypotheses, references, strict=True)
-    )
+        if hypothesis or reference
+    ]
     signature = (
         f"case:lc|tok:{_tokenizer_name(language)}|stem:{stemmer_name or 'no'}|synonyms:{synonyms_name}"
         f"|nltk:{version('nltk')}"
@@ -213,7 +217,7 @@ def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[st
     elif language == "en":
         matches += ", no synonyms (WordNet is not installed)"
     explanation = f"matching {matches}; mean over sentences"
-    return Score("METEOR", 100 * total / len(references), signature, explanation)
+    return Score("METEOR", 100 * sum(scores) / max(1, len(scores)), signature, explanation)
 
 
 def paired_bootstrap(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> list[Comparison]:

@@ -158,6 +158,12 @@ def test_meteor_by_hand() -> None:
     assert meteor([[]], [reference], "de").value == meteor([hypothesis], [[]], "de").value == 0
 
 
+def test_an_empty_pair_changes_no_score() -> None:
+    with_empty_pair = score_translations([*HYPOTHESES, ""], [*REFERENCES, ""], "de")
+    assert with_empty_pair == score_translations(HYPOTHESES, REFERENCES, "de")
+    assert meteor([[]], [[]], "de").value == bleu([""], [""]).value == 0
+
+
 def test_meteor_stems_by_the_language() -> None:
     pair = [["Häuser"]], [["Hauses"]]
     assert meteor(*pair, "de").value == pytest.approx(50)
