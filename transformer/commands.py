@@ -4,12 +4,14 @@
 """
 
 import dataclasses
+import io
 import math
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, count, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TextIO
 
@@ -418,15 +420,16 @@ def translate(
     """Translate sentences, or the lines of standard input, by beam search.
 
     An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
-    as an empty line. A line that cannot be translated, because a sentence is too long, is reported and left empty. With
-    --n-best, an argument or a line is translated as a whole, and each translation is printed after its score, the
-    log-probability divided by the length normalisation, and a tab. If there are several arguments, or lines of standard
-    input, the number of the argument or line and another tab come first.
+    as an empty line. A line or an argument that cannot be translated, because a sentence is too long, is reported and
+    left empty (evaluate truncates it instead). With --n-best, an argument or a line is translated as a whole, and each
+    translation is printed after its score, the log-probability divided by the length normalisation, and a tab; an empty
+    line has no score. If there are several arguments, or lines of standard input, the number of the argument or line
+    and another tab come first.
 
     Examples:
         transformer translate everyday "What time does the train leave?"
         transformer translate runs/pocket "The old woman does not open the kitchen window." --n-best 4
-        transformer translate multi30k-de-en < bildunterschriften.txt
+        transformer translate multi30k-de-en < bildunterschriften.txt > captions.txt
 
     Args:
         text: Sentences to translate.
@@ -448,13 +451,14 @@ def translate(
         results = iter(translator.beam_search(list(chain(*texts)), beam_size, length_penalty, n_best, max_new_tokens))
         for number, sentences in enumerate(texts, first):
             lists = [next(results) for _ in sentences]
-            if n_best == 1 or not sentences:
+            if n_best == 1:
                 print(" ".join(best.text for (best,) in lists))
                 continue
-            for translation in lists[0]:
-                score = translation.hypothesis.score
-                prefix = "" if len(text) == 1 else f"{number}\t"
-                print(f"{prefix}{score:.3f}\t{translation.text}")
+            if not sentences:
+                print(f"{number}\t\t")
+            prefix = "" if len(text) == 1 else f"{number}\t"
+            for translation in chain(*lists):
+                print(f"{prefix}{translation.hypothesis.score:.3f}\t{translation.text}")
         sys.stdout.flush()
 
     if len(text) == 1 and os.path.isfile(text[0]):
@@ -462,25 +466,24 @@ def translate(
             f"note: {text[0]} is translated as a sentence; to translate the lines of the file, "
             f"use < {shlex.quote(text[0])}"
         )
-    if text:
-        texts = [sentences_of(one) or [""] for one in text]  # an empty argument is refused, an empty line is not
-        for number, sentences in enumerate(texts, 1):
-            if reason := _refusal(translator, sentences):
-                raise UserError(f"argument {number}: {reason}" if len(text) > 1 else reason)
-        print_translations(texts, 1)
-        return
+    kind = "argument" if text else "line"
+    chunks: Iterable[Sequence[str]] = [text] if text else _standard_input()
     first = refused = 0
-    for lines in _standard_input():
-        texts = [sentences_of(line) for line in lines]
+    for chunk in chunks:
+        texts = [sentences_of(one) for one in chunk]
         for i, sentences in enumerate(texts):
-            if reason := _refusal(translator, sentences):
-                log(f"line {first + i + 1}: {reason}; it is left empty")
+            # An empty line is translated as an empty line, but an empty argument is probably a mistake.
+            reason = _refusal(translator, sentences or [""] if text else sentences)
+            if reason and len(text) == 1:
+                raise UserError(reason)
+            if reason:
+                log(f"{kind} {first + i + 1}: {reason}; it is left empty")
                 texts[i] = []
                 refused += 1
         print_translations(texts, first + 1)
-        first += len(lines)
+        first += len(chunk)
     if refused:
-        raise UserError(f"{refused} of {first} lines could not be translated and are empty in the output")
+        raise UserError(f"{refused} of {first} {kind}s could not be translated and are empty in the output")
 
 
 def attention(
@@ -704,20 +707,23 @@ def _standard_input() -> Iterator[list[str]]:
         raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
     if is_terminal := sys.stdin.isatty():
         log("type sentences, one per line, and end with Ctrl-D:")
-    lines = (line.removesuffix("\n") for line in _lines_of(sys.stdin))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are refused with their line
+    chunk: list[str] = []
     try:
-        while chunk := list(islice(lines, 1 if is_terminal else LINES_AT_ONCE)):
-            text = "".join(chunk)
-            text.encode()  # in some locales, Python reads bytes that are not UTF-8 as lone surrogates
-            if "\0" in text:  # as in UTF-16 and in binary files
-                raise UnicodeError
-            yield [line.removeprefix("\ufeff") for line in chunk]
-    except UnicodeError:
-        raise UserError("standard input is not UTF-8 text: convert it to UTF-8") from None
+        for line in _lines_of(sys.stdin):
+            chunk.append(line)
+            if len(chunk) == (1 if is_terminal else LINES_AT_ONCE):
+                yield chunk
+                chunk = []
+    except UserError:
+        yield chunk  # the lines before the one that is refused are translated
+        raise
+    yield chunk
 
 
 def _lines_of(stream: TextIO) -> Iterator[str]:
-    """Yield the lines of a stream, but none that is too long to be text, and might never end."""
+    """Yield the lines of a stream; refuse one that is not UTF-8, or too long to be text, and might never end."""
     for number in count(1):
         line = stream.readline(MAX_LINE_LENGTH + 1)
         if len(line) > MAX_LINE_LENGTH:
@@ -726,7 +732,12 @@ def _lines_of(stream: TextIO) -> Iterator[str]:
             )
         if not line:
             return
-        yield line
+        if re.search(r"[\0\ud800-\udfff]", line):  # NUL, as in UTF-16, or bytes that could not be decoded
+            raise UserError(
+                f"line {number} of standard input is not UTF-8 text, and the translation ends before it: convert the "
+                "input to UTF-8, or decompress it first"
+            )
+        yield line.removesuffix("\n").removeprefix("\ufeff")
 
 
 def _existing_run_folder(run: Path) -> Path:

@@ -1,6 +1,7 @@
 """The command ``transformer`` as a user types it, on one small run that is trained once."""
 
 import dataclasses
+import gzip
 import inspect
 import io
 import json
@@ -158,7 +159,7 @@ def test_an_empty_line_of_standard_input_stays_one(
     assert capsys.readouterr().out == "\na b c\n\nd e f g\n\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n\n"))
     main(["translate", str(run), "--n-best", "2"])
-    assert [line[:2] for line in capsys.readouterr().out.split("\n")] == ["", "2\t", "", ""]
+    assert capsys.readouterr().out == "1\t\t\n2\t-1.000\ta b c\n3\t\t\n", "every line has the same columns"
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500 + "\nd e\n"))
     with pytest.raises(SystemExit, match="2"):
         main(["translate", str(run)])
@@ -169,15 +170,38 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     main(["translate", str(run)])
     assert capsys.readouterr().out == ""
-    assert fails(capsys, "translate", str(run), "a b c", "").startswith("error: argument 2: the sentence is empty")
-    for encoding, errors in (("utf-8", "strict"), ("ascii", "surrogateescape")):
-        latin = io.TextIOWrapper(io.BytesIO("ein Café\n".encode("latin-1")), encoding, errors)
-        monkeypatch.setattr("sys.stdin", latin)
-        assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8 text: convert it to UTF-8"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("a b\n".encode("utf-16-le")), "utf-8"))
-    assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8 text: convert it to UTF-8"
+    with pytest.raises(SystemExit, match="2"):
+        main(["translate", str(run), "a b c", "", "a " * 500, "d e"])
+    printed = capsys.readouterr()
+    assert printed.out == "a b c\n\n\nd e\n", "an argument is treated like a line"
+    assert printed.err.startswith("argument 2: the sentence is empty")
+    assert printed.err.endswith("error: 2 of 4 arguments could not be translated and are empty in the output\n")
     monkeypatch.setattr("sys.stdin", None)
     assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    ["ein Café\n".encode("latin-1"), "a b\n".encode("utf-16-le"), gzip.compress(b"a b\n", mtime=0)],
+    ids=["latin-1", "utf-16", "gzip"],
+)
+@pytest.mark.parametrize(("encoding", "errors"), [("utf-8", "strict"), ("ascii", "surrogateescape")])
+def test_the_lines_before_one_that_is_not_utf8_are_translated(
+    invalid: bytes,
+    encoding: str,
+    errors: str,
+    run: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    message = "error: line {} of standard input is not UTF-8 text, and the translation ends before it: convert the"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(invalid), encoding, errors))
+    assert fails(capsys, "translate", str(run)).startswith(message.format(1))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\n\nd e\n" + invalid), encoding, errors))
+    with pytest.raises(SystemExit, match="2"):
+        main(["translate", str(run)])
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 3 and printed.err.startswith(message.format(4))
 
 
 def test_standard_input_is_translated_while_it_arrives(
@@ -857,7 +881,10 @@ def test_a_line_of_standard_input_that_never_ends_is_refused(
 ) -> None:
     monkeypatch.setattr("transformer.commands.MAX_LINE_LENGTH", 1000)
     monkeypatch.setattr("sys.stdin", io.StringIO("a b\n" + "\0" * 5000))
-    assert "line 2 of standard input has more than 1,000 characters" in fails(capsys, "translate", str(run))
+    with pytest.raises(SystemExit, match="2"):
+        main(["translate", str(run)])
+    printed = capsys.readouterr()
+    assert printed.out.count("\n") == 1 and "line 2 of standard input has more than 1,000 characters" in printed.err
 
 
 def test_a_beam_whose_masks_do_not_fit_into_memory_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
