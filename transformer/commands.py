@@ -365,8 +365,11 @@ def evaluate(
     """Translate a test set and compute BLEU, chrF2 and METEOR, each with its signature.
 
     The translations, the references and the scores are saved in the run folder, as NAME.hypotheses.txt,
-    NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you give several
-    models, each is compared with the first by a significance test.
+    NAME.references.txt and NAME.scores.json, and replace earlier ones. For a pretrained model they go to
+    evaluations/MODEL. If you give several models, each is compared with the first by a significance test.
+
+    Unlike translate, this command doesn't split a line into sentences, and it truncates a line that is too long for the
+    model, so that the scores are those of all lines.
 
     Examples:
         transformer evaluate runs/pocket

@@ -1,6 +1,7 @@
 """Evaluate trained models: translate a test set, score the translations, and save both for others to check."""
 
 import json
+import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
-from transformer.files import read_json, write_atomically
+from transformer.files import check_writable, read_json, write_atomically
 from transformer.translator import Translator
 
 OLD_KEYS = {"beam": "beam_size", "alpha": "length_penalty", "cut": "truncated", "p": "p_value"}
@@ -97,10 +98,10 @@ def evaluate_runs(
 
     Three files are written for each run: ``SPLIT.hypotheses.txt`` and ``SPLIT.references.txt``, from which the
     ``sacrebleu`` command computes the same scores, and ``SPLIT.scores.json``. In both text files, line breaks and other
-    white space inside a sentence are replaced by single spaces.
+    white space inside a sentence are replaced by single spaces. Earlier files of the same names are replaced.
 
     Args:
-        runs: run folders, at least one; all must translate in the same direction.
+        runs: different run folders, at least one; all must translate in the same direction.
         device: where to translate, and in which precision.
         split: the split of the runs' corpus to translate, ``"test"`` by default; all runs must have been trained on the
             same corpus. With ``files`` it is the name of your own test set, by default the source file's name.
@@ -114,22 +115,24 @@ def evaluate_runs(
         names: what to call the runs in the text, by default their paths.
 
     Yields:
-        Text to print: what was translated, the scores, and how the runs compare.
+        Text to print: what was translated, which files are replaced, the scores, and how the runs compare.
 
     Raises:
-        UserError: before any file is written, if a run, a setting or the test set cannot be used, or if the runs
-            cannot be evaluated on the same test set; and if a file cannot be written.
+        UserError: before any file is written, if a run, a setting or the test set cannot be used, if a run is given
+            twice, or if the runs cannot be evaluated on the same test set; and if a file cannot be written.
     """
     check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
     if not runs:
         raise UserError("give at least one model: a run folder, or the name of a pretrained model")
+    names, folders = names or [str(run) for run in runs], output_folders or runs
+    if len(set(map(os.path.realpath, folders))) < len(folders):
+        raise UserError("the same model is given twice, and its results would be saved in the same files: give it once")
     translators = [Translator.load(run, device) for run in runs]
     recipes = [read_settings(run / "recipe.json") for run in runs]
     data = [
         DataConfig.from_dict(recipe.get("data", {}), f"{run}/recipe.json: data")
         for run, recipe in zip(runs, recipes, strict=True)
     ]
-    names = names or [str(run) for run in runs]
     direction = data[0].direction
     for run_name, other in zip(names, data, strict=True):
         if other.direction != direction:
@@ -146,9 +149,9 @@ def evaluate_runs(
     test_set |= {"corpus": data[0].corpus} if files is None else {"files": [str(file) for file in files]}
     sources, references = _read_test_set(data[0], name, files, mirror)
 
-    folders = output_folders or runs
+    saved = [f"{name}.{kind}" for kind in ("hypotheses.txt", "references.txt", "scores.json")]
     for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
-        _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
+        _check_folder(folder, saved)
     if files is None:
         yield from _notes_on_changed_corpora(names, recipes)
     count = f"{len(sources):,} sentence{'' if len(sources) == 1 else 's'}"
@@ -157,6 +160,10 @@ def evaluate_runs(
         f"{test_set.get('corpus', 'your test set')} {name}: {count}, {direction}, "
         f"beam size {beam_size}, length penalty {length_penalty}, {at_most}on {device}"
     )
+    hint = "" if files is None else "; to keep them, choose another name with --split"
+    for folder in folders:
+        if earlier := [file for file in saved if (folder / file).exists()]:
+            yield f"note: this replaces earlier results in {folder}: {', '.join(earlier)}{hint}"
 
     results: list[TestSetResult] = []
     comparisons = []
@@ -186,7 +193,8 @@ def evaluate_runs(
             comparison = paired_bootstrap(results[0].translations, result.translations, references)
             comparisons.append(comparison)
             report["compared_with"] = {"run": names[0], "results": [asdict(metric) for metric in comparison]}
-        try:
+        try:  # all at the end, so that an interrupted evaluation leaves the earlier results as they were
+            _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
             _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
             _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
         except UserError:  # the disk may have become full in the meantime: the scores are not lost
@@ -203,7 +211,7 @@ def evaluate_runs(
     if comparisons:
         yield f"\n{comparison_table(comparisons)}"
     for folder in folders:
-        yield f"\nsaved in {folder}: {name}.hypotheses.txt, {name}.references.txt, {name}.scores.json"
+        yield f"\nsaved in {folder}: {', '.join(saved)}"
 
 
 def _notes_on_changed_corpora(names: Sequence[str], recipes: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -292,9 +300,18 @@ def _versions() -> dict[str, str]:
     return versions | {name: version(name) for name in ("nltk", "sacrebleu", "sacremoses", "sentencepiece")}
 
 
+def _check_folder(folder: Path, files: Sequence[str]) -> None:
+    """Check that these files can be written to a folder, which is created if necessary."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror}") from None
+    for file in files:
+        check_writable(folder / file)
+
+
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

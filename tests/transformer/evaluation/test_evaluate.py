@@ -233,11 +233,39 @@ def test_a_name_that_belongs_to_a_split_of_the_corpus_is_refused(
     assert (unknown / "test.scores.json").exists()
 
 
-def test_a_second_evaluation_takes_the_place_of_the_first(run: Path, files: list[str]) -> None:
+def test_a_second_evaluation_takes_the_place_of_the_first(
+    run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = f"note: this replaces earlier results in {run}: own.hypotheses.txt, own.references.txt, own.scores.json; "
     for beam in (1, 2):
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", str(beam)])
         assert json.loads((run / "own.scores.json").read_text())["settings"]["beam_size"] == beam
+        assert (note in capsys.readouterr().out) == (beam == 2)
     assert len(list(run.glob("own.*"))) == 3 and not list(run.glob(".*"))
+
+
+def test_an_interrupted_evaluation_leaves_the_earlier_results(
+    run: Path, tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    main(["evaluate", str(run), *files, "--device", "cpu"])
+    earlier = {path: path.read_bytes() for path in run.glob("own.*")}
+    other = write(tmp_path / "own.txt", ["d e"])
+    monkeypatch.setattr(evaluate, "evaluate_test_set", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        main(["evaluate", str(run), "--source", other, "--reference", other, "--device", "cpu"])
+    assert len(earlier) == 3 and all(path.read_bytes() == content for path, content in earlier.items())
+
+
+def test_the_same_model_twice_is_refused(
+    run: Path, other: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (other.parent / "link").symlink_to(run)
+    for again in (run, other.parent / "link"):
+        assert "the same model is given twice" in fails(capsys, str(run), str(other), str(again), *files)
+    assert not list(run.glob("own.*"))
 
 
 def test_bad_files_end_in_one_line(
