@@ -191,6 +191,7 @@ def test_a_card_of_averaged_weights_says_so(run: Path, tmp_path: Path) -> None:
     exported(tmp_path / "run", tmp_path / "mine")
     text = (tmp_path / "mine" / CARD).read_text("utf-8")
     assert "Validation loss at step 4: " in text and f"The weights are the average of {len(names)} checkpoints." in text
+    assert f"`transformer average RUN {' '.join(names)}`" in text
 
 
 def test_a_card_of_a_fine_tuned_model_names_the_data_of_its_initial_model(run: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def model_card(folder: Path, name: str) -> str:
         _evaluation(scores),
         "## Training procedure",
         *_initial_model(recipe, name),
-        _training_procedure(sessions, scores["provenance"], last_metrics(folder, checkpoint), len(averaged)),
+        _training_procedure(sessions, scores["provenance"], last_metrics(folder, checkpoint), averaged),
         _settings(recipe),
         "## Files",
         tabulate([[f"`{file.name}`", f"{file.stat().st_size:,} bytes"] for file in files], ["file", "size"], "github"),
@@ -165,7 +165,7 @@ def _evaluation(scores: dict[str, Any]) -> str:
 
 
 def _training_procedure(
-    sessions: list[dict[str, Any]], exported: dict[str, Any], metrics: dict[str, float], n_averaged: int
+    sessions: list[dict[str, Any]], exported: dict[str, Any], metrics: dict[str, float], averaged: list[str]
 ) -> str:
     """Return the commands, a table of the sessions of training, and the last metrics.
 
@@ -173,7 +173,7 @@ def _training_procedure(
         sessions: the provenance of each session: a run that was interrupted and resumed has several.
         exported: the provenance of the export.
         metrics: those of the exported checkpoint or, if it is an average, of the last step before it.
-        n_averaged: number of checkpoints that were averaged; 0 for none.
+        averaged: names of the checkpoints that were averaged; empty if it is not an average.
     """
     commands = dict.fromkeys(
         shlex.join(map(_without_folders, shlex.split(session["command"])))
@@ -185,13 +185,18 @@ def _training_procedure(
     rows = [[session[key] for key in columns.values()] for session in sessions]
     minutes = round(metrics["minutes"])
     duration = "1 minute" if minutes == 1 else f"{minutes} minutes"
-    averaged = f" The weights are the average of {n_averaged} checkpoints." if n_averaged else ""
+    average = ""
+    if averaged:
+        average = (
+            f" The weights are the average of {len(averaged)} checkpoints. After training, it is computed by "
+            f"`transformer average RUN {shlex.join(averaged)}`, where RUN is the run folder."
+        )
     return "\n\n".join(
         [
             "```\n" + "\n".join(commands) + "\n```",
             tabulate(rows, list(columns), "github"),
             f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {duration}. "
-            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{averaged}",
+            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{average}",
         ]
     )
 
