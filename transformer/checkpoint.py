@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
@@ -16,7 +17,7 @@ from torch import Tensor
 from transformer import __version__
 from transformer.config import DROPOUTS, ModelConfig, TrainingConfig, update_old_settings
 from transformer.errors import UserError
-from transformer.files import InvalidFileError, convert, read_bytes, read_json, write_atomically
+from transformer.files import InvalidFileError, convert, read_bytes, read_json, read_rows, write_atomically
 from transformer.model import Transformer
 
 BEST = "best"
@@ -252,11 +253,17 @@ def default_checkpoint(folder: Path) -> str:
     """Return the checkpoint to translate with: `BEST`, or `AVERAGED`, if training wasn't resumed after averaging.
 
     Raises:
-        InvalidFileError: if the folder has neither.
+        InvalidFileError: if the folder has neither, because training hasn't saved one yet or has diverged.
     """
     if not any((folder / f"{name}.json").exists() for name in (AVERAGED, BEST)):
         if not (folder / "recipe.json").exists():
             raise InvalidFileError(f"{folder} is not a run folder: it has no {BEST}.json")
+        losses = [row["valid_loss"] for row in read_rows(folder / "metrics.jsonl", ["valid_loss"])]
+        if losses and not any(map(math.isfinite, losses)):
+            raise InvalidFileError(
+                f"{folder} has no model: its training diverged, and no validation loss was a finite number. Train "
+                "again in another folder, with a lower --training.learning-rate-factor or more --training.warmup-steps"
+            )
         raise InvalidFileError(
             f"{folder} has no model yet: training saves it at its first validation (--training.validate-every). "
             "Let it continue until then; if it was stopped, run the same `transformer train` command again"
