@@ -35,6 +35,7 @@ from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import LINE_STYLES, Picture, Row
+from transformer.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
@@ -154,16 +155,20 @@ def quality(root: Path) -> list[Part]:
     columns, rows, sources, training = common_scores(tests), [], [], []
     for name, (folder, results) in models.items():
         for test in results["test_sets"]:
-            test_set = [test["direction"], f"`{test['corpus']}` {test['split']}", test["sentences"], test["beam_size"]]
-            rows.append([f"`{name}`", *test_set, *(f"{score(test, column):.1f}" for column in columns)])
+            test_set = f"`{test['corpus']}` {test['split']}, {test['sentences']:,} sentences, {test['direction']}"
+            values = [f"{score(test, column):.1f}" for column in columns]
+            rows.append([f"`{name}`", test_set, test["beam_size"], *values])
         sources.append([f"`{name}`", *origin(results["provenance"])])
         training += [[f"`{name}`", *cells] for cells in session_cells(folder)]
-    header = ["model", "direction", "test set", "sentences", "beam size", *columns]
-    origins = table(["model", *ORIGIN], sources, long=True)
-    parts: list[Part] = [folded(SCORES_BOX, table(header, rows), signatures(tests), "Evaluation:", origins)]
+    header = ["model", "test set", "beam size", *columns]
+    computed = signatures(
+        "models", [(f"`{name}`", t) for name, (_, found) in models.items() for t in found["test_sets"]]
+    )
+    origins = table(["model", *ORIGIN], sources, kind="long-end")
+    parts: list[Part] = [folded(SCORES_BOX, table(header, rows), computed, "Evaluation:", origins)]
     if training:
         header = ["model", "steps", "minutes in all", *ORIGIN]
-        parts += [folded("How they were trained", table(header, training, long=True))]
+        parts += [folded("How they were trained", table(header, training, kind="long-end"))]
     return parts
 
 
@@ -193,9 +198,10 @@ def experiment(root: Path, name: str) -> list[Part]:
         parts, scores = compare_beam_sizes(tests)
     else:
         parts, scores = compare_settings(labels, rows)
-    runs = table(["run", "seed", *ORIGIN], session_rows(rows), long=True)
+    computed = signatures("runs", [(row["label"], test) for row in finished for test in row["test_sets"]])
+    runs = table(["run", "seed", *ORIGIN], session_rows(rows), kind="long-end")
     file = f"All results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`."
-    return [*parts, folded(SCORES_BOX, scores, signatures(tests), "The runs:", runs, file)]
+    return [*parts, folded(SCORES_BOX, scores, computed, "The runs:", runs, file)]
 
 
 def seed_groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -231,25 +237,24 @@ def compare_runs(rows: list[dict[str, Any]]) -> list[Part]:
 
 
 def run_table(rows: list[dict[str, Any]]) -> str:
-    """Return a table of an experiment without variants: what each run changed, its scores, and means over seeds."""
-    cells = []
+    """Return two tables of an experiment without variants: the scores, with means over seeds; what each run changed."""
+    scores, changes = [], []
     for row in rows:
-        length = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
-        changes = "; ".join(map(change, row["differs"])) or "nothing"
-        if row["failed"]:
-            cells.append([row["label"], "", "", "", "", *length, f"{changes}. **{row['failed']}**"])
-        else:
-            bleu = [f"{value:.1f}" for value in three_scores(row)]
-            cells.append([row["label"], *bleu, f"{row['parameters']:,}", *length, changes])
+        bleu = [""] * 3 if row["failed"] else [f"{value:.1f}" for value in three_scores(row)]
+        scores.append([row["label"], *bleu, f"{row['minutes']:.0f}"])
+        changed = "; ".join(map(change, row["differs"])) or "nothing"
+        changed += f". **{row['failed']}**" if row["failed"] else ""
+        parameters = "" if row["failed"] else f"{row['parameters']:,}"
+        changes.append([row["label"], changed, f"{row['step']:,}", parameters])
     for name, group in seed_groups(rows).items():
         if len(group) > 1:
             spreads = [Spread.of(column).text() for column in zip(*map(three_scores, group), strict=True)]
-            changes = "; ".join(map(change, settings_of(group[0]))) or "only the seed"
-            cells.append([f"{name}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
-    scores = [""] * 3
+            scores.append([f"{name}, mean of {len(group)} seeds", *spreads, ""])
+    names = [""] * 3
     if beam_sizes := beam_sizes_of(rows):
-        scores = [f"{name}, beam {beam_sizes[i]}" for name, i in (("BLEU", 0), ("BLEU", -1), ("BLEU lc", -1))]
-    return table(["run", *scores, "parameters", "steps", "minutes", "changed settings"], cells, long=True)
+        names = [f"{name}, beam {beam_sizes[i]}" for name, i in (("BLEU", 0), ("BLEU", -1), ("BLEU lc", -1))]
+    what_changed = table(["run", "changed settings", "steps", "parameters"], changes)
+    return f"{table(['run', *names, 'minutes'], scores)}\n\n{what_changed}"
 
 
 def three_scores(row: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -397,10 +402,14 @@ def speed(root: Path) -> list[Part]:
             if benchmark["name"] in COMPARED:
                 rows = [Measurement(**row) for row in benchmark["implementations"]]
                 ratios |= speed_ratios(COMPARED[benchmark["name"]], rows)
-        found += [recipe.tables(record) for record in recipes]
-        found.append(table(ORIGIN, [origin(facts)], long=True))
+        found += [recipe.tables(record) + earlier_version(record) for record in recipes]
+        found.append(table(ORIGIN, [origin(facts)], kind="long-end"))
         cpu, threads = facts["machine"].split(",")[0], facts["threads"]
-        trained = [f"`{record['recipe']}`{', compiled' if record['compiled'] else ''}" for record in recipes]
+        trained = [
+            f"`{record['recipe']}`{', an earlier version' if earlier_version(record) else ''}"
+            f"{', compiled' if record['compiled'] else ''}"
+            for record in recipes
+        ]
         names = [f"`{benchmark['name']}`" for benchmark in facts.get("benchmarks", [])]
         title = f"Training {', '.join(trained)}" if trained else "Against other implementations"
         if names and not ratios:
@@ -410,6 +419,17 @@ def speed(root: Path) -> list[Part]:
             alt = f"Our speed divided by that of other implementations, {cpu}, mean over the rounds: "
             pictures.append(Picture(speed_plot(ratios, cpu), alt + describe(ratios, 2)))
     return [*pictures, *tables] or [MISSING]
+
+
+def earlier_version(record: Mapping[str, Any]) -> str:
+    """Return a paragraph that says so if a recipe's model had another size when it was measured, else nothing."""
+    today = RECIPES[record["recipe"]].model.n_parameters
+    if record["parameters"] == today:
+        return ""
+    return (
+        f"\n\nThis measured an earlier version of `{record['recipe']}`, with {record['parameters']:,} parameters. "
+        f"Today's has {today:,}, and hasn't been measured yet."
+    )
 
 
 def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
@@ -440,7 +460,7 @@ def decoding_trials(root: Path) -> list[Part]:
         parts.append(f"**{benchmarks[0]['name']}:** {benchmarks[0]['title']}\n\n{table(header, rows)}")
     for cpu, facts in found.items():
         method = f"Measured: {facts['rounds']}."
-        origins = table(ORIGIN, [origin(facts)], long=True)
+        origins = table(ORIGIN, [origin(facts)], kind="long-end")
         parts.append(
             folded(f"The speeds with {cpu}, and where they come from", method, *benchmark_tables(facts), origins)
         )
@@ -467,8 +487,9 @@ def int8(root: Path) -> list[Part]:
         for row in facts["rows"]
     ]
     signature = f"`{facts['rows'][0]['signature']}`"
-    origins = table([*ORIGIN, "BLEU"], [[*origin(facts["provenance"]), signature]], long=True)
-    return [table(header, rows), folded("Where these numbers come from", origins)]
+    scores = table(["score", "signature"], [["BLEU", signature]], kind="long-end")
+    origins = table(ORIGIN, [origin(facts["provenance"])], kind="long-end")
+    return [table(header, rows), folded(DETAILS, scores, origins)]
 
 
 KERNELS = {
@@ -513,10 +534,8 @@ def gpu(root: Path) -> list[Part]:
     if "real-text" in found:
         title = f"**The base model on real text**, on one {gpu_name(found['real-text'])}"
         parts.append(f"{title}\n\n{real_text(found['real-text']['results'])}")
-    origins = [
-        [*origin(facts)[:2], f"{facts['gpu']}; {facts['machine']}", *origin(facts)[3:]] for facts in found.values()
-    ]
-    parts.append(folded("Where these numbers come from", table(ORIGIN, origins, long=True)))
+    origins = [origin({**facts, "device": facts["gpu"]}) for facts in found.values()]
+    parts.append(folded("Where these numbers come from", table(ORIGIN, origins, kind="long-end")))
     return parts
 
 
@@ -613,7 +632,7 @@ def published(root: Path) -> list[Part]:
         cited = f"{source} {{cite}}`{system['key']}`" if system["key"] else source
         measured = "; ".join(ours) or ("not measured yet" if compare else "")
         rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
-    return [folded("All systems", table(["system", "test set", "score", "measure", "ours", "source"], rows, long=True))]
+    return [folded("All systems", table(["system", "test set", "score", "measure", "ours", "source"], rows))]
 
 
 def language_filter(root: Path) -> list[Part]:
@@ -633,7 +652,7 @@ def language_filter(root: Path) -> list[Part]:
         f"the recipes drop, with the threshold {results['recipe']}, the source was suspected in {sides['source']}, the "
         f"target in {sides['target']} and both in {sides['both']}."
     )
-    origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], long=True))
+    origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], kind="long-end"))
     return [table(["threshold", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
 
 
@@ -655,9 +674,11 @@ def live_models(root: Path) -> list[Part]:
         "other text is": [f"`{model['unlike']}`" for model in models.values()],
     }
     unique = dict.fromkeys(model["signature"] for model in models.values())
-    scores = table(["score", "signature"], [["BLEU", f"`{signature}`"] for signature in unique], long=True)
+    scores = table(["score", "signature"], [["BLEU", f"`{signature}`"] for signature in unique], kind="long-end")
     origins = table(
-        ["model", *ORIGIN], [[f"`{name}`", *origin(model["provenance"])] for name, model in models.items()], long=True
+        ["model", *ORIGIN],
+        [[f"`{name}`", *origin(model["provenance"])] for name, model in models.items()],
+        kind="long-end",
     )
     return [
         table(["", *(f"`{name}`" for name in models)], [[what, *values] for what, values in measured.items()]),
@@ -691,20 +712,21 @@ def everyday_sentences(root: Path) -> list[Part]:
     return [
         table(["right, of a hundred", *hundreds], rows),
         folded(
-            "The sentences and the last model's translations", table(["topic", "English", "German", "judgement"], last)
+            "The sentences and the last model's translations",
+            table(["topic", "English", "German", "judgement"], last, kind="stacked judgements"),
         ),
-        folded("Where these translations come from", table(["model", "weights", *ORIGIN], origins, long=True)),
+        folded("Where these translations come from", table(["model", "weights", *ORIGIN], origins, kind="long-end")),
     ]
 
 
-ORIGIN = ("date", "commit", "hardware", "versions", "command")
+ORIGIN = ("date", "commit", "hardware and versions", "command")
 
 
 def origin(facts: Mapping[str, Any]) -> list[str]:
     """Return the columns of `ORIGIN` from a `provenance`."""
     hardware = f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}"
     command = f"`{with_current_names(facts['command'])}`" if facts.get("command") else ""
-    return [facts["date"], f"`{facts['commit']}`", hardware, facts["versions"], command]
+    return [facts["date"], f"`{facts['commit']}`", f"{hardware}; {facts['versions']}", command]
 
 
 def with_current_names(command: str) -> str:
@@ -721,10 +743,23 @@ def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return [[row["label"], row["seed"], *origin(session)] for row in rows for session in row["sessions"]]
 
 
-def signatures(tests: Iterable[dict[str, Any]]) -> str:
-    """Return a table of how the scores were computed, with each signature once."""
-    unique = dict.fromkeys((result["name"], result["signature"]) for test in tests for result in test["scores"])
-    return table(["score", "signature"], [[name, f"`{signature}`"] for name, signature in unique], long=True)
+def signatures(whose: str, tests: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """Return a table of how the scores were computed: each signature once, and which models or runs it belongs to.
+
+    Args:
+        whose: the title of the column of models or runs.
+        tests: the name of a model or run, and one of its test sets.
+    """
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for name, test in tests:
+        for result in test["scores"]:
+            found.setdefault(result["name"], {}).setdefault(result["signature"], {})[name] = None
+    rows = [
+        [title, "all" if len(by_signature) == 1 else ", ".join(names), f"`{signature}`"]
+        for title, by_signature in found.items()
+        for signature, names in by_signature.items()
+    ]
+    return table(["score", whose, "signature"], rows, kind="long-end")
 
 
 def arrow(test: Mapping[str, Any]) -> str:
@@ -758,17 +793,17 @@ def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     return {path.parent.name: (path.parent, read_scores(path)) for path in files}
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = False) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], kind: str = "") -> str:
     """Return a Markdown table; numbers are not reformatted, and right-aligned except in the first column.
 
     Args:
-        long: the last column holds long text and gets more width.
+        kind: the classes of the table in ``course.css``; with ``"long-end"`` the last column gets more width.
     """
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
     columns = list(zip(*cells, strict=True))[1:]
     align = ["left", *("right" if mostly_numbers(column) else "left" for column in columns)]
     text = tabulate(cells, header, tablefmt="pipe", disable_numparse=True, colalign=align if cells else None)
-    return f":::{{table}}\n:class: long-end\n\n{text}\n:::\n" if long else f"{text}\n"
+    return f":::{{table}}\n:class: {kind}\n\n{text}\n:::\n" if kind else f"{text}\n"
 
 
 def mostly_numbers(cells: Sequence[str]) -> bool:
