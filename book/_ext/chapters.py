@@ -44,7 +44,8 @@ class IndexTerms(SphinxTransform):
         if facts is None or section is None:
             return
         self.env.note_dependency(str(FILE))
-        entries = [("single", term, section["ids"][0], "main", None) for term in facts["terms"]]
+        kinds = {term: "see" if "; " in term else "single" for term in facts["terms"]}
+        entries = [(kind, term, section["ids"][0], "main", None) for term, kind in kinds.items()]
         section.insert(1, addnodes.index(entries=entries))
 
 
