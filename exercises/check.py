@@ -32,7 +32,7 @@ from exercises.formatting import format_inputs, format_shapes, format_value
 from exercises.fresh_inputs import fresh_inputs
 from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
-from exercises.relations import ENDS_WRONG, Finding, Wrong, find_relation
+from exercises.relations import ENDS_WRONG, Finding, Wrong, find_nan, find_relation
 from exercises.special_cases import what_is_special
 from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
 from exercises.unused import unused_arguments
@@ -267,7 +267,7 @@ class Exercise:
         lines = [f"this looks like a known mistake: {mistake.title}", mistake.hint]
         if number in wrong:
             lines += [
-                "In one of the tests, more than that is different:",
+                "But in one of the tests, your result is wrong in another way:",
                 self._describe_failure(answer, number, actual[number]),
             ]
         else:
@@ -310,7 +310,16 @@ class Exercise:
             special = what_is_special(of_wrong, of_right, only_common=False)
         is_case = special and is_mostly_right
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
+        if not found and relation is None:
+            relation = self._explain_nan(*wrong[0])
         return [*found, *([relation] if relation else [])]
+
+    def _explain_nan(self, inputs: Inputs, actual: CallResult, expected: CallResult) -> Finding | None:
+        """Return where the NaN in the wrong result that is shown comes from, if there is one."""
+        if actual.error or expected.error or len(actual.results) != len(expected.results):
+            return None
+        cases = [Wrong(inputs, a, b) for a, b in zip(actual.results, expected.results, strict=True)]
+        return next((found for case in cases if (found := find_nan([case]))), None)
 
     def _is_random(self, answer: Function, inputs: Inputs) -> bool:
         """Return whether a result depends on the state of the random number generators, and on nothing else."""
@@ -537,7 +546,8 @@ def _describe_error(answer: Function, error: BaseException) -> str:
     file = function.__code__.co_filename if hasattr(function, "__code__") else None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if frames:
-        text += f"\nin line {frames[-1].lineno} of its cell: {frames[-1].line}"
+        line = f": {frames[-1].line}" if frames[-1].line else ""  # a cell magic such as %%time hides it
+        text += f"\nin line {frames[-1].lineno} of its cell{line}"
     return text
 
 

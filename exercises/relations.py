@@ -179,7 +179,7 @@ def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
         if quantity := _as_quantity(wrong, values):
             return Finding(
                 f"too {much} by a factor",
-                f"In each test, your result is too {much} by a factor, which is {quantity}. Is there an "
+                f"Wherever your result is wrong, it is too {much} by a factor, which is {quantity}. Is there an "
                 "extra multiplication, division or average, or is one missing?",
             )
     if len(wrong) < 2 and not several:
@@ -191,14 +191,14 @@ def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
             )
         return Finding(
             "off by a constant factor",
-            f"In every test, your result is {factors[0]:.4g} times what it should be. Look for a number that you "
-            "multiply or divide by, for an average instead of a sum, or for a logarithm to another base.",
+            f"Wherever your result is wrong, it is {factors[0]:.4g} times what it should be. Look for a number that "
+            "you multiply or divide by, for an average instead of a sum, or for a logarithm to another base.",
         )
     if several:
         return Finding(
             "the scale is wrong",
-            "In each test, all your numbers are off by the same factor: the step that scales them is wrong, and "
-            "everything else is right. What do you multiply or divide by, and what should it depend on?",
+            "In each test that fails, all your numbers are off by the same factor: the step that scales them is wrong, "
+            "and everything else is right. What do you multiply or divide by, and what should it depend on?",
         )
     return None
 
@@ -220,14 +220,14 @@ def _find_difference(wrong: Sequence[Wrong]) -> Finding | None:
             return Finding(f"too {much} by one", text)
         if several and all(_close(value, values[0]) for value in values) and values[0] > 0:
             return Finding(
-                f"too {much} by a constant", f"In every test, your numbers are too {much} by {values[0]:.4g}."
+                f"too {much} by a constant", f"Wherever your numbers are wrong, they are too {much} by {values[0]:.4g}."
             )
         if min(values) <= 0:
             continue
         if (quantity := _as_quantity(wrong, values)) or (quantity := _as_product(wrong, values)):
             return Finding(
                 f"too {much} by one term",
-                f"In each test, your result is too {much} by exactly {quantity}. "
+                f"Wherever your result is wrong, it is too {much} by exactly {quantity}. "
                 + ("Which part do you count too often?" if much == "large" else "Which part is missing?"),
             )
     return None
@@ -349,7 +349,8 @@ def _find_function(wrong: Sequence[Wrong]) -> Finding | None:
     return None
 
 
-def _find_nan(wrong: Sequence[Wrong]) -> Finding | None:
+def find_nan(wrong: Sequence[Wrong]) -> Finding | None:
+    """Return where NaN and infinities come from, if each of the wrong results contains some that shouldn't be there."""
     rows = _pairs(wrong)
     if rows is None:
         return None
@@ -359,8 +360,9 @@ def _find_nan(wrong: Sequence[Wrong]) -> Finding | None:
         if all(math.isnan(a) for a, _ in not_finite):
             return Finding(
                 "NaN, where there should be numbers",
-                "NaN comes from 0/0, ∞ − ∞ and ∞/∞, and from the root or logarithm of a negative number. Which step "
-                "can meet one of them here? Exponentials of large numbers are infinite, those of very small ones 0.",
+                "NaN comes from 0/0, ∞ − ∞, ∞/∞ and 0 · ∞, and from the root or logarithm of a negative number. Which "
+                "step can meet one of them here? Exponentials of large numbers are infinite, those of very small "
+                "ones 0.",
             )
         return Finding(
             "infinite, where there should be numbers",
@@ -573,7 +575,7 @@ def _is_so(holds: Holds, case: Wrong) -> bool:
 
 
 SEARCHES: list[Callable[[Sequence[Wrong]], Finding | None]] = [
-    _find_nan,
+    find_nan,
     _find_factor,
     _find_difference,
     _find_function,

@@ -194,6 +194,25 @@ def judge(name: str, answer: Any) -> list[str]:
     return str(BY_NAME[name].judge(answer)).splitlines()
 
 
+def test_nan_is_explained_even_if_other_wrong_results_have_none() -> None:
+    assert judge("softmax", lambda s: s.exp() / s.exp().sum(1, True))[0] == "NaN, where there should be numbers"
+
+
+def test_what_is_wrong_in_some_tests_is_not_said_of_every_test() -> None:
+    def scaled_always(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+        return x * (draw >= rate if training else 1) / (1 - rate)
+
+    said = judge("dropout", scaled_always)
+    assert said[1].endswith("It is wrong only where `training` is False.")
+    assert said[2].startswith("Wherever your result is wrong, it is 1.333 times what it should be.")
+
+
+def test_a_line_that_is_not_known_is_not_quoted() -> None:
+    variables: dict[str, Any] = {}
+    exec(compile("def causal_mask(length):\n    return length @ 2", "<timed exec>", "exec"), variables)
+    assert judge("causal_mask", variables["causal_mask"])[1] == "in line 2 of its cell"
+
+
 def reference(name: str) -> Any:
     return BY_NAME[name].reference
 
