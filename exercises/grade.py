@@ -224,6 +224,13 @@ def forbidden_name(answer: str) -> str | None:
     return None
 
 
+def without_cell_magics(answer: str) -> str:
+    """Turn the cell magics above an answer, such as `%%timeit`, into comments: some keep it from being defined."""
+    heading = re.match(r"(?:[ \t]*(?:(?:#|%%).*)?\n)*", answer)
+    end = heading.end() if heading else 0
+    return re.sub(r"^([ \t]*)%%", r"\1# %%", answer[:end], flags=re.MULTILINE) + answer[end:]
+
+
 def _parse(text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
@@ -236,7 +243,7 @@ def assemble(submission: Submission) -> Notebook:
     notebook = read_notebook(submission.course_notebook)
     for cell in notebook["cells"]:
         if key := answer_key(cell):
-            cell["source"] = submission.answers[key]
+            cell["source"] = without_cell_magics(submission.answers[key])
             if name := forbidden_name(cell["source"]):
                 cell["source"] = f"# answer: {key}\n{REFUSAL.format(name)}"
         elif key := check_key(cell):

@@ -14,7 +14,7 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import RUN_ID, Grade, forbidden_name, grade_all, read_submission
+from exercises.grade import RUN_ID, Grade, forbidden_name, grade_all, read_submission, without_cell_magics
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, find_notebooks, notebook_text, read_notebook
 from transformer.errors import UserError
 
@@ -283,6 +283,19 @@ def test_no_solution_is_refused_and_what_is_refused_can_be_hidden_in_no_magic() 
     assert forbidden_name(remainder) == "open", "a line of Python may begin with %"
     assert forbidden_name(f"%time x = 1\n{remainder}") == "open"
     assert forbidden_name("self.reference = reference") is None, "an ordinary name"
+
+
+@pytest.mark.parametrize(
+    ("answer", "graded"),
+    [
+        ("%%timeit\n# answer: f\ndef f(): 0", "# %%timeit\n# answer: f\ndef f(): 0"),
+        ("# answer: f\n\n%%time\n%%capture out\ndef f(): 0", "# answer: f\n\n# %%time\n# %%capture out\ndef f(): 0"),
+        ('# answer: f\n%time g()\nx = """\n%%time\n"""', '# answer: f\n%time g()\nx = """\n%%time\n"""'),
+        ("# answer: f", "# answer: f"),
+    ],
+)
+def test_cell_magics_are_ignored(answer: str, graded: str) -> None:
+    assert without_cell_magics(answer) == graded
 
 
 def test_no_message_has_control_characters() -> None:
