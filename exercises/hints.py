@@ -59,15 +59,15 @@ def reveal(path: Path, blank: Blank, file: Path) -> list[str]:
     key = str(path.resolve())
     count = min(max(shown.get(key, {}).get(blank.name, 0), 0) + 1, len(blank.hint))
     shown.setdefault(key, {})[blank.name] = count
-    problem = []
+    note = [f"To start again with all hints, delete {file}."] if count == len(blank.hint) > 0 else []
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, (json.dumps(shown, indent=1) + "\n").encode())
     except OSError as error:
         count = len(blank.hint)
-        problem = [f"(cannot remember what was shown: {error.strerror})"]
+        note = [f"(cannot remember what was shown: {error.strerror})"]
     heading = f"{notebook_title(path)} · {blank}"
-    return [heading, *(f"  {line}" for line in blank.hint[:count]), _what_next(count, blank.hint), *problem]
+    return [heading, *(f"  {line}" for line in blank.hint[:count]), _what_next(count, blank.hint), *note]
 
 
 def _what_next(count: int, hint: Sequence[str]) -> str:

@@ -28,9 +28,14 @@ def test_each_call_shows_one_more_line_until_all_are_shown(course: Path, tmp_pat
         "Line 1 of 3. Run the command again for the next one.",
     ]
     for count, lines in zip((1, 2, 3, 3), calls, strict=True):
-        assert lines[1:-1] == [f"  {line}" for line in blank.hint[:count]]
-    assert calls[2][-1].startswith("That is the whole hint.")
+        assert lines[1 : count + 1] == [f"  {line}" for line in blank.hint[:count]]
+    assert [len(lines) for lines in calls] == [3, 4, 6, 6]
+    assert calls[2][-2].startswith("That is the whole hint.")
     assert calls[2] == calls[3]
+    file = tmp_path / "data" / "hints.json"
+    assert calls[2][-1] == f"To start again with all hints, delete {file}."
+    file.unlink()
+    assert reveal(path, blank, file) == calls[0]
 
 
 def test_each_blank_has_lines_of_its_own(course: Path, tmp_path: Path) -> None:
