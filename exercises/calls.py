@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 Inputs = Mapping[str, Any]
-Guard = Callable[[], contextlib.AbstractContextManager[None]]
-"""Makes a context in which answers are called; it may stop a call with an exception."""
+Guard = Callable[[Inputs], contextlib.AbstractContextManager[Any]]
+"""Makes a context in which answers are called with these inputs; it may stop a call with an exception."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def call(
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            with unchanged_settings(), guard():
+            with unchanged_settings(), guard(copies):
                 value = to_builtin(function(*copies.values()))
             found = gradients(value, tensors)
             requires_grad = any(tensor.requires_grad for _, tensor in float_tensors(value))

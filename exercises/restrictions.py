@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 from torch.nn import functional as F
 
-from exercises.calls import Guard
+from exercises.calls import Guard, Inputs
 from exercises.errors import RefusedError
 
 BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
@@ -21,7 +21,7 @@ BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_tr
 
 MULTI_HEAD = {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_forward.__code__}
 SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
-LAYER_NORM = {"layer_norm", "native_layer_norm"}
+LAYER_NORM = {"layer_norm", "native_layer_norm", "group_norm", "instance_norm", "batch_norm"}
 AUTOGRAD = {"run_backward"}
 CROSS_ENTROPY = {"cross_entropy_loss"}
 
@@ -29,7 +29,7 @@ FindForbidden = Callable[[FrameType, str, Any], str | None]
 """Takes the arguments of a `sys.setprofile` callback; returns a description of the function if it is forbidden."""
 
 
-def own_parts_only() -> AbstractContextManager[None]:
+def own_parts_only(inputs: Inputs) -> AbstractContextManager[None]:
     """Forbid the ready-made layers of PyTorch and of the package ``transformer``."""
     return watch_calls(
         lambda frame, event, argument: (
@@ -42,7 +42,18 @@ def own_parts_only() -> AbstractContextManager[None]:
 
 def forbid(names: set[str], advice: str = "In this exercise you write it yourself.") -> Guard:
     """Forbid PyTorch's built-in functions with these internal names; ``advice`` follows the name in the message."""
-    return lambda: watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
+    return lambda inputs: watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
+
+
+def no_library(*names: str, advice: str) -> Guard:
+    """Forbid the functions of these libraries or modules; ``advice`` follows the function's name in the message."""
+
+    def find_forbidden(frame: FrameType, event: str, argument: Any) -> str | None:
+        module = frame.f_globals.get("__name__", "")
+        is_forbidden = event == "call" and any(module == name or module.startswith(f"{name}.") for name in names)
+        return f"{module}.{frame.f_code.co_name}" if is_forbidden else None
+
+    return lambda inputs: watch_calls(find_forbidden, advice)
 
 
 @contextmanager

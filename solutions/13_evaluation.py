@@ -15,6 +15,7 @@
 #
 # Six blanks: BLEU from counting n-grams to the score of a test set, then chrF, and a test of whether a gain is just luck. The paper reports its
 # results in BLEU (§6.1, Table 2) without explaining it. Here, sentences are lists of words; the chapter discusses how text is split into words.
+# You write the metrics yourself: the checks accept no function of sacreBLEU, NLTK or `transformer.evaluation`.
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
 #   notebook from GitHub, so choose *File → Save a copy in Drive* now.

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from exercises.calls import Inputs
 from exercises.check import Topic
 from exercises.restrictions import SOFTMAX, forbid, watch_calls
 from exercises.tensors import numbers
@@ -292,7 +293,7 @@ def _(scores: Tensor) -> Tensor:
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
-def _not_the_packages() -> AbstractContextManager[None]:
+def _not_the_packages(inputs: Inputs) -> AbstractContextManager[None]:
     """Forbid the package's ``attention``, which the notebook imports for the last blank."""
     return watch_calls(
         lambda frame, *_: "the package's `attention`" if frame.f_code is attention.__code__ else None,

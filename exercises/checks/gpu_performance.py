@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from exercises.calls import Inputs
 from exercises.check import RefusedError, Topic
 from exercises.restrictions import BUILT_IN, forbid
 from exercises.tensors import numbers
@@ -344,23 +345,22 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 # 3 --------------------------------------------------------------------------------------------------------------------
 
-WIDEST_BLOCK = 5
-"""No block of the inputs is wider, there are more keys (or a single one), and fewer queries."""
-MANY_BLOCKS = 16
-"""The number of blocks where there are many."""
-KEY_DIMENSIONS = (2, 4)
-"""d_k in the inputs, where the number of queries is another one."""
 MOST_TABLES = 12
-"""More tables of a block's scores than any answer needs at once, and fewer than MANY_BLOCKS."""
+"""More tables of a block's scores than any answer needs at once; the last inputs have more blocks."""
 PRODUCTS = {"matmul", "__matmul__", "bmm", "mm", "einsum", "linear"}
 """Functions that compute scores; others may have a column for each block."""
 
 
 class _RefuseManyScores(TorchFunctionMode):
-    """Refuse scores of more keys than a block has: in one tensor, either way round, or in tensors kept one by one."""
+    """Refuse scores of more keys than a block has: in one tensor, either way round, or in tensors kept one by one.
 
-    def __init__(self) -> None:
+    The inputs have a d_k that is neither the number of queries nor that of keys.
+    """
+
+    def __init__(self, query: Tensor, key: Tensor, block: int) -> None:
         super().__init__()
+        self._n_query, self._d_k = query.shape[-2:]
+        self._block, self._n_blocks = block, math.ceil(key.size(-2) / block)
         self._kept: list[weakref.ref[Tensor]] = []
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -370,17 +370,21 @@ class _RefuseManyScores(TorchFunctionMode):
         return result
 
     def _examine(self, new: Tensor, made_by: str) -> None:
-        sizes = new.shape[-2:]
-        widest = max(sizes, default=0)
-        if any(d_k in sizes for d_k in KEY_DIMENSIONS):
+        sizes = list(new.shape[-2:])
+        if self._d_k in sizes:
             return  # keys, values, or weighted sums of values
-        if widest > WIDEST_BLOCK and not (widest == MANY_BLOCKS and made_by not in PRODUCTS):
+        if self._n_query in sizes:
+            sizes.remove(self._n_query)
+        widest = max(sizes, default=0)
+        if widest > self._block and not (widest == self._n_blocks and made_by not in PRODUCTS):
             raise RefusedError(
                 f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
                 f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "
                 "And check whether `block` is the size of your blocks, as it should be, or their number."
             )
-        if widest == WIDEST_BLOCK and not new.requires_grad:  # for a gradient, PyTorch keeps tables itself
+        if (
+            widest == self._block and self._n_blocks > MOST_TABLES and not new.requires_grad
+        ):  # for a gradient, PyTorch keeps tables itself
             self._kept = [*(table for table in self._kept if table() is not None), weakref.ref(new)]
             if len(self._kept) > MOST_TABLES:
                 raise RefusedError(f"{TOO_MANY}\nYour code keeps the scores of each block. {NEVER_ALL}")
@@ -394,10 +398,10 @@ NEVER_ALL = (
 
 
 @contextmanager
-def _block_by_block() -> Iterator[None]:
-    with forbid(BUILT_IN)(), warnings.catch_warnings():
+def _block_by_block(inputs: Inputs) -> Iterator[None]:
+    with forbid(BUILT_IN)(inputs), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's warning about `.T` would quote a line of this file
-        with _RefuseManyScores():
+        with _RefuseManyScores(inputs["query"], inputs["key"], inputs["block"]):
             yield
 
 
@@ -423,7 +427,7 @@ def _block_by_block() -> Iterator[None]:
     },
     {"query": numbers(1, 1, 2, seed=6), "key": numbers(1, 6, 2, seed=7), "value": numbers(1, 6, 2, seed=8), "block": 2},
     {"query": numbers(1, 2, seed=9), "key": numbers(1, 2, seed=10), "value": numbers(1, 2, seed=11), "block": 1},
-    {"query": numbers(3, 2), "key": numbers(80, 2, seed=1), "value": numbers(80, 2, seed=2), "block": WIDEST_BLOCK},
+    {"query": numbers(3, 2), "key": numbers(80, 2, seed=1), "value": numbers(80, 2, seed=2), "block": 5},
     guard=_block_by_block,
 )
 def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -472,6 +473,8 @@ def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
         ("softmax", lambda scores: scores.log_softmax(-1).exp(), "log_softmax"),
         ("layer_norm", lambda x, g, b, eps: torch.nn.functional.layer_norm(x, g.shape, g, b, eps), "layer_norm"),
         ("layer_norm", lambda x, g, b, eps: nn.LayerNorm(len(g), eps, False)(x) * g + b, "layer_norm"),
+        ("layer_norm", lambda x, g, b, eps: torch.group_norm(x.reshape(-1, len(g)), 1, g, b, eps).view_as(x),
+         "group_norm"),
         ("layer_norm", lambda x, g, b, eps: torch.native_layer_norm(x, g.shape, g, b, eps)[0], "native_layer_norm"),
         ("gradient", by_autograd, "autograd"),
         ("cross_entropy", cross_entropy_by_torch, "cross_entropy_loss"),
@@ -482,6 +485,20 @@ def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> No
     if name == "gradient":
         called, advice = part, "That is what `backward`,"
     assert message(name, answer).startswith(f"✗ {name}: a ready-made function\nYour code calls {called}. {advice}")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "part"),
+    [
+        ("chrf", lambda a, b: package_evaluation.chrf([a], [b]).value, "transformer.evaluation.metrics.chrf"),
+        ("chrf", lambda a, b: CHRF().sentence_score(a, [b]).score, "sacrebleu.metrics.chrf.__init__"),
+        ("corpus_bleu", lambda a, b: BLEU(tokenize="none").corpus_score([" ".join(s) for s in a], []).score,
+         "sacrebleu.metrics.bleu.__init__"),
+    ],
+)  # fmt: skip
+def test_no_library_computes_the_metrics(name: str, answer: Any, part: str) -> None:
+    said = message(name, answer)
+    assert said.startswith(f"✗ {name}: a ready-made function\nYour code calls {part}. In this exercise you write the ")
 
 
 @pytest.mark.parametrize(
@@ -704,10 +721,6 @@ def bleu_by_logarithms(hypotheses: list[list[str]], references: list[list[str]])
         logs.append(math.log(matches) - math.log(total))
     c, r = (len([word for words in side for word in words]) for side in (hypotheses, references))
     return math.exp(min(0, 1 - r / c) + sum(logs) / 4 + math.log(100))
-
-
-def chrf_by_sacrebleu(hypothesis: str, reference: str) -> float:
-    return package_evaluation.chrf([hypothesis], [reference]).value
 
 
 def wins_by_numpy(first: list[tuple[int, int]], second: list[tuple[int, int]], draws: list[list[int]]) -> float:
@@ -1354,7 +1367,6 @@ OTHERS = [
     ("clipped_matches", matches_by_crossing_out),
     ("brevity_penalty", brevity_by_minimum),
     ("corpus_bleu", bleu_by_logarithms),
-    ("chrf", chrf_by_sacrebleu),
     ("share_of_wins", wins_by_numpy),
     ("learning_rate", rate_in_two_pieces),
     ("batch_loss", loss_by_loops),

@@ -112,6 +112,8 @@ def test_results_of_each_block_and_smaller_blocks_are_accepted(answer: Any, caps
         lambda x, block: x.split(block, -1),
         lambda x, block: [x[start : start + block] for start in range(0, len(x), block)],
         lambda x, block: x.chunk(block, -2),
+        lambda x, block: x.split(3, -2),
+        lambda x, block: x.split(5, -2),
     ],
 )
 def test_blocks_that_are_cut_in_another_way_are_explained(blocks: Any) -> None:
