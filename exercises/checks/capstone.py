@@ -215,23 +215,20 @@ def _(ids: Tensor, table: Tensor) -> Tensor:
 _CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()[None, None]
 _PADDED = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()[:, None, None]
 _OPEN = torch.ones(1, 1, 1, 1, dtype=torch.bool)
+_X = torch.tensor([[[1.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 1.0]]])
+_MEMORY = torch.tensor([[[3.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]])
 
 
 @topic.exercise(
+    {"part": _plain(Attention(4, 1)), "x": _X, "memory": _MEMORY, "mask": _OPEN},
     {
-        "part": _plain(Attention(2, 1)),
-        "x": torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]),
-        "memory": torch.tensor([[[3.0, 0.0], [0.0, 1.0]]]),
-        "mask": _OPEN,
-    },
-    {
-        "part": _plain(Attention(2, 1)),
-        "x": torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]),
-        "memory": torch.tensor([[[3.0, 0.0], [0.0, 1.0]]]),
+        "part": _plain(Attention(4, 1)),
+        "x": _X,
+        "memory": _MEMORY,
         "mask": torch.tensor([[[[True, False], [True, True]]]]),
     },
-    {"part": _drawn(Attention(6, 2)), "x": numbers(2, 3, 6), "memory": numbers(2, 5, 6, seed=1), "mask": _PADDED},
-    {"part": _drawn(Attention(6, 3)), "x": numbers(2, 5, 6), "memory": numbers(2, 5, 6, seed=2), "mask": _CAUSAL},
+    {"part": _drawn(Attention(12, 2)), "x": numbers(2, 3, 12), "memory": numbers(2, 5, 12, seed=1), "mask": _PADDED},
+    {"part": _drawn(Attention(12, 3)), "x": numbers(2, 5, 12), "memory": numbers(2, 5, 12, seed=2), "mask": _CAUSAL},
 )
 def attend(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     """Several attentions side by side."""
@@ -331,6 +328,16 @@ for _title, _low in (("softmax over the heads", -torch.inf), ("softmax over the 
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, split=lambda t, n: _split(t, 1))
+
+
+for _n in (2, 3, 4):
+
+    @attend.mistake(
+        f"always {_n} heads",
+        f"You split into {_n} heads, whatever the layer is. Each layer knows its own number of heads.",
+    )
+    def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor, n: int = _n) -> Tensor:
+        return _look_up(part, x, memory, mask, split=lambda t, _: _split(t, n))
 
 
 @attend.mistake(
@@ -1102,10 +1109,21 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 
 
 @next_token_logits.mistake(
-    "only one encoder layer", "You use a single layer of the encoder. Go through all of them, one after the other."
+    "only one encoder layer",
+    "You use a single layer of the encoder. Go through all of them: is your `return` inside the loop?",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder=model.encoder[:1])
+
+
+@next_token_logits.mistake(
+    "it returns after one encoder layer",
+    "You return what the first layer of the encoder computes, and the decoder is never reached: is your `return` "
+    "inside the loop?",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    real = (source != PAD)[:, None, None]
+    return encoder_layer.reference(model.encoder[0], embed_tokens.reference(source, model.embedding.weight), real)
 
 
 @next_token_logits.mistake(
