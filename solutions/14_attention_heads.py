@@ -391,7 +391,7 @@ for name, w in weights.items():
     if "cross" in name:
         for h in range(w.size(1)):
             found = [
-                given.word_links(table[: len(rows) + 1, : len(columns) + 1], rows, columns)[1]
+                list(map(tuple, given.word_links(table[: len(rows) + 1, : len(columns) + 1], rows, columns)[1]))
                 for table, rows, columns in zip(w[:, h], target_words, source_words, strict=True)
             ]
             rate = given.alignment_error_rate(found, sure, [[] for _ in sure])
