@@ -143,6 +143,24 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(1, 2) / math.sqrt(query.size(-1))
 
 
+@attention_scores.mistake(
+    "divided by the root of the number of queries",
+    "The scale should depend on how many products one dot product adds up. That is the width of the vectors, not the "
+    "number of queries.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.transpose(-2, -1) / math.sqrt(query.size(-2))
+
+
+@attention_scores.mistake(
+    "half of d_k instead of its root",
+    "You divide by d_k and then by 2. In Python, a power binds more tightly than a division, so the exponent needs "
+    "parentheses.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.transpose(-2, -1) / query.size(-1) / 2
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -290,6 +308,33 @@ def _(scores: Tensor) -> Tensor:
     return e / (e.sum(dim=-1, keepdim=True) + 1e-9)
 
 
+@softmax.mistake(
+    "each row's maximum, but the sum of each column",
+    "The maximum is taken row by row, but the sum column by column. Both belong to the keys, on the last axis.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return e / e.sum(dim=-2, keepdim=True)
+
+
+@softmax.mistake(
+    "the maximum subtracted in the numerator only",
+    "You subtract the maximum from the scores in the numerator, but not from those in the denominator. It doesn't "
+    "change the weights only if it is the same in both.",
+)
+def _(scores: Tensor) -> Tensor:
+    return (scores - scores.amax(dim=-1, keepdim=True)).exp() / scores.exp().sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
+    "divided by the maximum",
+    "You divide the scores by their maximum, which changes their differences, and so the weights. Subtract it instead.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = (scores / scores.amax(dim=-1, keepdim=True)).exp()
+    return e / e.sum(dim=-1, keepdim=True)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -305,7 +350,7 @@ def _not_the_packages(inputs: Inputs) -> AbstractContextManager[None]:
     {"query": SMALL_QUERY, "key": SMALL_KEY, "value": SMALL_VALUE},
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1), "value": numbers(2, 4, 5, seed=2)},
     {"query": numbers(2, 3, 4, 6), "key": numbers(2, 3, 4, 6, seed=1), "value": numbers(2, 3, 4, 6, seed=2)},
-    {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 3, seed=2)},
+    {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 5, seed=2)},
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1), "value": numbers(1, 1, 3, seed=2)},
     results=("output", "weights"),
     guard=_not_the_packages,
@@ -419,6 +464,33 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     return weights @ value, weights
 
 
+@scaled_dot_product_attention.mistake(
+    "divided by the root of the number of queries",
+    "The scale should depend on the width of queries and keys. You take the number of queries.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(query.size(-2))).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@scaled_dot_product_attention.mistake(
+    "values averaged with the scores",
+    "Your weights are right, but you multiply the values by the scores. Multiply them by the weights.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    return scores @ value, scores.softmax(dim=-1)
+
+
+@scaled_dot_product_attention.mistake(
+    "two softmaxes",
+    "You apply the softmax to weights that have gone through it already, so they become nearly equal. Once is enough.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = attention(query, key, value)[1].softmax(dim=-1)
+    return weights @ value, weights
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -492,6 +564,24 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return _cut(x, n_heads).transpose(1, 2).flatten(0, 1)
+
+
+@split_heads.mistake(
+    "the positions split instead of the features",
+    "You divide the positions among the heads. Each head should have all positions, and a part of each vector.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    return torch.stack(x.chunk(n_heads, dim=1), dim=1)
+
+
+@split_heads.mistake(
+    "the slices overlap",
+    "Your slices begin one feature further for each head, so they overlap. The second head begins where the first one "
+    "ends.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    d_head = x.size(-1) // n_heads
+    return torch.stack([x[..., i : i + d_head] for i in range(n_heads)], dim=1)
 
 
 def _cut(x: Tensor, pieces: int) -> Tensor:
@@ -668,8 +758,8 @@ def _(
 
 @multi_head_attention.mistake(
     "key and value matrices swapped",
-    "The keys are computed with w_value and the values with w_key. The queries are compared with the keys, and the "
-    "output is made of the values.",
+    "Either the keys are computed with w_value and the values with w_key, or attention gets them in the wrong order. "
+    "The queries are compared with the keys, and the output is made of the values.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -773,6 +863,58 @@ def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
 ) -> Tensor:
     return _multi_head(memory @ w_query, memory @ w_key, memory @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "query and key matrices swapped",
+    "The queries are computed with w_key and the keys with w_query. Each matrix is named after what it computes.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_key, memory @ w_query, memory @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "n_heads taken for the width of a head",
+    "Your heads are n_heads features wide. There should be n_heads of them.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, memory @ w_key, memory @ w_value, x.size(-1) // n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "the output matrix transposed",
+    "Everything is right up to the joined heads, but you multiply them by the transposed output matrix. This is the "
+    "matrix of the paper: nothing has to be transposed.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, memory @ w_key, memory @ w_value, n_heads) @ w_output.T
+
+
+@multi_head_attention.mistake(
+    "x added",
+    "You add x to the output. The residual connection is not part of attention; the layer adds it later.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return x + _multi_head(x @ w_query, memory @ w_key, memory @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "the output matrix applied to the values",
+    "You multiply by the output matrix before attention. Then every head already mixes the features of all heads: "
+    "join the heads first.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, memory @ w_key, memory @ w_value @ w_output, n_heads)
 
 
 @multi_head_attention.mistake(

@@ -113,6 +113,40 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1 + b_1).clamp(max=0) @ w_2 + b_2
 
 
+@feed_forward.mistake(
+    "ReLU on the input",
+    "You apply the ReLU to x. It belongs between the two matrices.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x.relu() @ w_1 + b_1) @ w_2 + b_2
+
+
+@feed_forward.mistake(
+    "a second ReLU on the input",
+    "You apply a ReLU to x as well. The only one is between the two matrices.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x.relu() @ w_1 + b_1).relu() @ w_2 + b_2
+
+
+@feed_forward.mistake(
+    "SiLU instead of ReLU",
+    "Your activation doesn't cut off negative values completely. That is SiLU, also called Swish, which many later "
+    "models use; the paper uses ReLU.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return F.silu(x @ w_1 + b_1) @ w_2 + b_2
+
+
+@feed_forward.mistake(
+    "a sigmoid instead of ReLU",
+    "Your activation lies between 0 and 1. ReLU only replaces negative numbers by 0, and leaves all others as they "
+    "are.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1 + b_1).sigmoid() @ w_2 + b_2
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -127,9 +161,9 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     {"x": torch.full((2, 4), 3.0), "gain": torch.ones(4), "bias": torch.tensor([0.0, 1.0, 2.0, 3.0]), "eps": 1e-5},
     {"x": numbers(1, 1, 3), "gain": numbers(3, seed=1), "bias": numbers(3, seed=2), "eps": 1e-5},
     {
-        "x": torch.tensor([[3000.0, 3001.0, 3003.0, 3007.0]]),
-        "gain": torch.ones(4),
-        "bias": torch.zeros(4),
+        "x": torch.tensor([[3000.0, 3001.0, 3003.0, 3007.0, 3002.0]]),
+        "gain": torch.ones(5),
+        "bias": torch.zeros(5),
         "eps": 1e-5,
     },
     guard=forbid(LAYER_NORM),
@@ -278,6 +312,51 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], gain, bias, 1e-5)
 
 
+@layer_norm.mistake(
+    "RMSNorm",
+    "You divide by the root of the mean square and subtract nothing. That is RMSNorm, which many later models use; "
+    "layer norm also subtracts the mean.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "multiplied by the standard deviation",
+    "You multiply by the standard deviation. Divide by it.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x)
+    return centred * (variance + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "only the mean is divided",
+    "A division comes before a subtraction, so you divide only the mean by the standard deviation. The difference "
+    "needs parentheses.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return x - x.mean(-1, keepdim=True) / (_norm(x)[1] + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "gain and bias swapped",
+    "You multiply by the bias and add the gain. It's the other way round.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x)
+    return centred / (variance + eps).sqrt() * bias + gain
+
+
+@layer_norm.mistake(
+    "one mean and one corrected variance for the whole tensor",
+    "There are two mistakes: you use one mean and one variance for the whole tensor, and the variance is divided by "
+    "the number of elements minus 1. Each vector should have its own.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return (x - x.mean()) / (x.var() + eps).sqrt() * gain + bias
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -388,6 +467,23 @@ def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     keep = (draw >= rate).to(x.dtype)
     return x * keep / keep.mean().clamp(min=1e-6) if training else x
+
+
+@dropout.mistake(
+    "compared with 1 - rate",
+    "You keep a value if its number is at least 1 - rate. It is dropped only if its number is below the rate.",
+)
+def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return x * (draw >= 1 - rate) / (1 - rate) if training else x
+
+
+@dropout.mistake(
+    "kept below 1 - rate",
+    "You keep a value if its number is below 1 - rate. As many are kept, but here those below the rate are to be "
+    "dropped.",
+)
+def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return x * (draw < 1 - rate) / (1 - rate) if training else x
 
 
 # 4 and 5 --------------------------------------------------------------------------------------------------------------
@@ -517,6 +613,46 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(norm(x + sublayer(x)))
+
+
+@post_norm.mistake(
+    "x normalised first",
+    "You normalise x, add the sublayer's output, and normalise again. In post-norm, x itself is added.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return norm(norm(x) + sublayer(x))
+
+
+@post_norm.mistake(
+    "x added once more",
+    "You add x to the normalised sum. In post-norm, x is added before the norm, and the norm comes last.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return x + norm(x + sublayer(x))
+
+
+@pre_norm.mistake(
+    "the sublayer left out",
+    "You add x and the normalised x. The sublayer is never called.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return x + norm(x)
+
+
+@pre_norm.mistake(
+    "the normalised x added as well",
+    "You add x, the normalised x and the sublayer's output. The normalised x is only what the sublayer reads.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return x + norm(x) + sublayer(norm(x))
+
+
+@pre_norm.mistake(
+    "the sublayer's output normalised as well",
+    "You normalise both the sublayer's input and its output. In pre-norm, only the input is normalised.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return x + norm(sublayer(norm(x)))
 
 
 @pre_norm.mistake("the normalised x added", "You add the normalised x. Add x itself, so that it goes on unchanged.")

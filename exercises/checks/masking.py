@@ -11,7 +11,7 @@ check, given = topic.check, topic.given
 
 IDS = torch.tensor([[5, 6, 0]])
 TWO_SENTENCES = torch.tensor([[5, 6, 7, 8], [9, 4, 0, 0]])
-OTHER_PAD = {"ids": torch.tensor([[0, 4, 1, 1], [7, 0, 5, 1], [6, 6, 6, 6]]), "pad_id": 1}
+OTHER_PAD = {"ids": torch.tensor([[0, 4, 3, 3], [7, 2, 5, 3], [6, 0, 6, 6]]), "pad_id": 3}
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -108,6 +108,16 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return ((ids == pad_id).cumsum(1) == 0)[:, None, None]
 
 
+@padding_mask.mistake(
+    "padding taken to be at the end",
+    "You count the real tokens and hide everything after that many positions. Padding can also be in front of a "
+    "sentence: look at each token by itself.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    n_real = (ids != pad_id).sum(1, keepdim=True)
+    return (torch.arange(ids.size(1)) < n_real)[:, None, None]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +125,7 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     {"length": 3},
     {"length": 1},
     {"length": 5},
-    {"length": 70},
+    {"length": 600},
 )
 def causal_mask(length: int) -> Tensor:
     """The package's causal mask."""
@@ -293,6 +303,16 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(0))
 
 
+@target_mask.mistake(
+    "off by one: a position sees the next one",
+    "The padding is hidden, but each position can also attend to the next one, and that is exactly the token it has "
+    "to predict.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    next_one = torch.ones(1, 1, ids.size(1), ids.size(1), dtype=torch.bool).tril(1)
+    return masks.padding_mask(ids, pad_id) & next_one
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 _TRUE, _FALSE = True, False
@@ -321,7 +341,7 @@ _TRUE, _FALSE = True, False
     },
     {"scores": torch.tensor([[[1.0, 2.0, 3.0]]]), "mask": torch.tensor([[[_TRUE, _TRUE, _FALSE]]])},
     {
-        "scores": torch.tensor([[-60_000.0, -60_001.0, 0.0]]),
+        "scores": torch.tensor([[-70_000.0, -70_001.0, 0.0]]),
         "mask": torch.tensor([[_TRUE, _TRUE, _FALSE]]),
     },
 )
@@ -473,6 +493,24 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.where(total > 0, weights / total.clamp(min=torch.finfo(scores.dtype).tiny), 0)
 
 
+@masked_softmax.mistake(
+    "softmax over an axis counted from the front",
+    "This works for a single matrix, but in a batch axis 1 isn't the keys. Count the axis from the end.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=1)
+    return weights.masked_fill(~mask, 0.0)
+
+
+@masked_softmax.mistake(
+    "hidden scores of zero in the sum",
+    "You set hidden scores to 0, or nearly so. Their exponentials are 1 and are part of the sum, so the other weights "
+    "are too small, although you remove the hidden ones in the end.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, 0.0).softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -574,6 +612,15 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(target == 2, 0, target)[:, :-1], target[:, 1:]
+
+
+@shift_target.mistake(
+    "padding replaced in the labels",
+    "You replace the padding in the labels. Leave it as it is: the loss is told which id to ignore.",
+)
+def _(target: Tensor) -> tuple[Tensor, Tensor]:
+    labels = target[:, 1:]
+    return target[:, :-1], torch.where(labels == 0, -100, labels)
 
 
 @shift_target.mistake(

@@ -146,6 +146,41 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return y[..., :d], y[..., d - 1 : 2 * d - 1], y[..., 2 * d :]
 
 
+@query_key_value.mistake(
+    "the bias added twice",
+    "You add the bias once more: the linear layer has added it already.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    return query_key_value.reference(x, weight, 2 * bias)
+
+
+@query_key_value.mistake(
+    "a bias for the queries only",
+    "The queries are right, but keys and values have no bias yet. Each of the three has its own third of it.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    return query_key_value.reference(x, weight, torch.where(torch.arange(len(bias)) < x.size(-1), bias, 0))
+
+
+@query_key_value.mistake(
+    "cut in reading order within each sentence",
+    "You cut each sentence's result in reading order, so your queries also contain keys and values of the first "
+    "positions. Split the last dimension.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    batch, length, d_model = x.shape
+    return F.linear(x, weight, bias).reshape(batch, 3, length, d_model).unbind(1)
+
+
+@query_key_value.mistake(
+    "the keys as values",
+    "Queries and keys are right, but you return the keys once more as values. The values are the last third.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    query, key, _ = query_key_value.reference(x, weight, bias)
+    return query, key, key
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -433,6 +468,80 @@ def _(
     return _cross(x, memory, _stretched(at_end), weight, bias, w_output, b_output, n_heads)
 
 
+@cross_attention.mistake(
+    "the matrices not transposed",
+    "You multiply by the thirds of the matrix as they are, but they are stored like the weight of a linear layer, "
+    "(out, in): the product is with the transpose.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, *rest = layer
+    turned = torch.cat([part.T for part in weight.chunk(3)])
+    return _cross(x, memory, _stretched(real), turned, *rest)
+
+
+@cross_attention.mistake(
+    "the same bias for all three",
+    "You add the bias of the queries to keys and values as well. Each has its own third of the bias.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, *rest = layer
+    return _cross(x, memory, _stretched(real), weight, bias[: x.size(-1)].repeat(3), *rest)
+
+
+@cross_attention.mistake(
+    "no bias for the values",
+    "Your values have no bias. It is the last third of the bias.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, *rest = layer
+    short = torch.where(torch.arange(len(bias)) < 2 * x.size(-1), bias, 0)
+    return _cross(x, memory, _stretched(real), weight, short, *rest)
+
+
+@cross_attention.mistake(
+    "x added",
+    "You add x to the output. The residual connection is not part of attention; the layer adds it later.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    return x + _cross(x, memory, _stretched(real), *layer)
+
+
+@cross_attention.mistake(
+    "values from x",
+    "The keys come from the memory, but the values come from x. A key and its value always belong to the same token.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, w_output, b_output, n_heads = layer
+    query, _, value = (split_heads(t, n_heads) for t in query_key_value.reference(x, weight, bias))
+    _, key, _ = (split_heads(t, n_heads) for t in query_key_value.reference(memory, weight, bias))
+    heads, _ = attention(query, key, value, _stretched(real))
+    return F.linear(join_heads(heads), w_output, b_output)
+
+
+@cross_attention.mistake(
+    "hidden scores set to zero",
+    "You multiply the scores by the mask. A score of 0 isn't low, so the padding still gets weight: pass the mask to "
+    "`attention`, or use a very low score.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, w_output, b_output, n_heads = layer
+    query, _, _ = (split_heads(t, n_heads) for t in query_key_value.reference(x, weight, bias))
+    _, key, value = (split_heads(t, n_heads) for t in query_key_value.reference(memory, weight, bias))
+    weights = (query @ key.mT / math.sqrt(query.size(-1)) * _stretched(real)).softmax(-1)
+    return F.linear(join_heads(weights @ value), w_output, b_output)
+
+
+@cross_attention.mistake(
+    "not scaled",
+    "The scores aren't divided by anything, so the weights are too sharp. The function `attention` scales them.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, *rest = layer
+    root = math.sqrt(x.size(-1) // layer[-1])
+    scale = torch.where(torch.arange(len(bias)) < x.size(-1), root, 1)
+    return _cross(x, memory, _stretched(real), weight * scale[:, None], bias * scale, *rest)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -537,6 +646,16 @@ def _(heads: Tensor, w_output: Tensor) -> Tensor:
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return head_contributions.reference(heads, w_output).cumsum(1)
+
+
+@head_contributions.mistake(
+    "the columns overlap",
+    "Your slices of the matrix begin one column further for each head, so they overlap. A head's columns begin where "
+    "those of the head before end.",
+)
+def _(heads: Tensor, w_output: Tensor) -> Tensor:
+    d_head = heads.size(-1)
+    return torch.stack([heads[:, i] @ w_output[:, i : i + d_head].T for i in range(heads.size(1))], dim=1)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -690,6 +809,62 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, i
     return _cost(n_query, n_key, d_model, n_heads, from_x=1, from_memory=3)
 
 
+@layer_cost.mistake(
+    "biases counted as multiplications",
+    "A bias is added, not multiplied: it is a parameter, but adds nothing to the multiplications.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    parameters, products, exponentials = _cost(n_query, n_key, d_model, n_heads)
+    return parameters, products + 2 * (n_query + n_key) * d_model, exponentials
+
+
+@layer_cost.mistake(
+    "an exponential for each feature",
+    "Parameters and multiplications are right. The softmax is applied to the scores: there is one for each pair of a "
+    "query and a key, in each head.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    parameters, products, _ = _cost(n_query, n_key, d_model, n_heads)
+    return parameters, products, n_query * n_key * d_model
+
+
+@layer_cost.mistake(
+    "one number as bias",
+    "The bias of a linear layer is a vector: one number for each of its d_model outputs.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    _, products, exponentials = _cost(n_query, n_key, d_model, n_heads)
+    return 4 * (d_model**2 + 1), products, exponentials
+
+
+@layer_cost.mistake(
+    "d^2 for a square",
+    "`^` is no power in Python: it compares the bits of two integers. A power is written with two asterisks.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    projections = 2 * (d_model ^ 2 * (n_query + n_key)) + 2 * n_query * n_key * d_model
+    return 4 * ((d_model ^ 2) + d_model), projections, n_heads * n_query * n_key
+
+
+@layer_cost.mistake(
+    "all four projections for both inputs",
+    "You apply all four matrices to both inputs. Two of them are applied to n_query positions, and the other two to "
+    "n_key.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    return _cost(n_query, n_key, d_model, n_heads, from_x=4, from_memory=4)
+
+
+@layer_cost.mistake(
+    "matrices of full width for each head",
+    "Your heads have query, key and value matrices of full width. All heads share one layer for each of the three, "
+    "and each takes its slice of the result.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    _, products, exponentials = _cost(n_query, n_key, d_model, n_heads)
+    return (3 * n_heads + 1) * (d_model**2 + d_model), products, exponentials
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -734,6 +909,14 @@ def _in_turn(query: Tensor, x: Tensor) -> Tensor:
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, _in_turn(query, key), _in_turn(query, value))[0]
+
+
+@grouped_attention.mistake(
+    "keys and values swapped",
+    "Your queries are compared with the values, and the output is made of the keys.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attention(query, _each(query, value), _each(query, key))[0]
 
 
 @grouped_attention.mistake(

@@ -124,6 +124,23 @@ def _(d_model: int) -> Tensor:
     return 10000.0 ** (-2 * torch.arange(d_model // 2)) / d_model
 
 
+@frequencies.mistake(
+    "the power before the division",
+    "You divide, or multiply, after taking the power. In Python, a power binds more tightly than both, so the whole "
+    "exponent needs parentheses.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0**-2 * torch.arange(d_model // 2) / d_model
+
+
+@frequencies.mistake(
+    "a fixed width",
+    "Your exponent has a fixed number in the denominator. It should be d_model, whatever that is.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** (-torch.arange(0, d_model, 2) / 512)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +372,37 @@ def _(encoding: Tensor, k: int) -> Tensor:
     return shift.reference(encoding, max(k, 0))
 
 
+@shift.mistake(
+    "the halves taken for the pairs",
+    "You take the first half for the sines and the second for the cosines. Here sines and cosines alternate.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    (sin, cos), b = encoding.chunk(2, dim=-1), _step(encoding, k)
+    return torch.cat([sin * b.cos() + cos * b.sin(), cos * b.cos() - sin * b.sin()], dim=-1)
+
+
+@shift.mistake(
+    "cosines taken for sines",
+    "You take the first number of each pair for the cosine. The sine comes first.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    (cos, sin), b = _apart(encoding), _step(encoding, k)
+    return _together(sin * b.cos() + cos * b.sin(), cos * b.cos() - sin * b.sin())
+
+
+@shift.mistake(
+    "the row number added",
+    "You also rotate each vector by the number of its row. The rows may belong to any positions, and all of them move "
+    "by k.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    (sin, cos), b = (
+        _apart(encoding),
+        (torch.arange(len(encoding)) + k)[:, None] * frequencies.reference(encoding.size(-1)),
+    )
+    return _together(sin * b.cos() + cos * b.sin(), cos * b.cos() - sin * b.sin())
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -463,6 +511,14 @@ def _(x: Tensor) -> Tensor:
     return positions.rotate(x, table.expand(x.size(-2), *table.shape[1:]))
 
 
+@rotate.mistake(
+    "x and y swapped",
+    "You take the odd dimensions for x and the even ones for y. It's the other way round: the even ones come first.",
+)
+def _(x: Tensor) -> Tensor:
+    return _turned(_together(*reversed(_apart(x))), _angles(x))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -477,7 +533,7 @@ def _(x: Tensor) -> Tensor:
         "table": numbers(3, 9),
         "encoding": numbers(5, 9, seed=1),
     },
-    {"ids": torch.tensor([[3, 1, 2, 0], [0, 0, 1, 3]]), "table": numbers(4, 6), "encoding": numbers(4, 6, seed=1)},
+    {"ids": torch.tensor([[3, 1, 2, 0], [0, 0, 1, 3]]), "table": numbers(5, 6), "encoding": numbers(4, 6, seed=1)},
 )
 def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     """Scaled embeddings plus positions."""
@@ -578,6 +634,23 @@ def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[: len(ids)]
+
+
+@embed.mistake(
+    "half of d_model instead of its root",
+    "You multiply by half of d_model. In Python, a power binds more tightly than a division, so the exponent needs "
+    "parentheses.",
+)
+def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * table.size(1) / 2 + encoding[: ids.size(1)]
+
+
+@embed.mistake(
+    "scaled by the length",
+    "Your factor comes from the length of the sentences. It should come from the width of the table, its second axis.",
+)
+def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * math.sqrt(ids.size(1)) + encoding[: ids.size(1)]
 
 
 @embed.mistake(

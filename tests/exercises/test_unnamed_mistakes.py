@@ -416,3 +416,40 @@ def test_modules_may_register_their_parts_in_any_order() -> None:
     assert judge("DecoderLayer", Layer) == ["None"]
     assert judge("Transformer", Tied) == ["None"]
     assert isinstance(Tied(BY_NAME["Transformer"].inputs[0]["config"]), nn.Module)
+
+
+def other_padding_removed(ids: Tensor, pad_id: int) -> Tensor:
+    return ((ids != pad_id) & (ids != 0))[:, None, None]
+
+
+def fixed_width(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred = x - x.sum(-1, keepdim=True) / 4
+    return centred / (centred.square().sum(-1, keepdim=True) / 4 + eps).sqrt() * gain + bias
+
+
+def scaled_by_positions(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * math.sqrt(len(encoding)) + encoding[: ids.size(1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "not_said"),
+    [
+        ("padding_mask", other_padding_removed, "smaller ids hidden as well"),
+        ("layer_norm", fixed_width, "right, except in a special case"),
+        ("embed", scaled_by_positions, "scaled by the vocabulary's size"),
+    ],
+)
+def test_a_mistake_is_not_taken_for_another(name: str, answer: Any, not_said: str) -> None:
+    said = judge(name, answer)
+    assert said != ["None"] and not_said not in said[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("causal_mask", lambda length: torch.ones(512, 512, dtype=torch.bool).tril()[None, None, :length, :length]),
+        ("masked_softmax", lambda s, mask: s.masked_fill(~mask, -65504).softmax(-1).masked_fill(~mask, 0)),
+    ],
+)
+def test_a_fixed_number_is_not_large_enough(name: str, answer: Any) -> None:
+    assert judge(name, answer) != ["None"]
