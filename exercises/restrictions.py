@@ -7,11 +7,9 @@ fine to mention it in a comment.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
+from functools import cache
+from types import CodeType, FrameType
 from typing import Any
-
-from torch import nn
-from torch.nn import functional as F
 
 from exercises.calls import Guard, Inputs
 from exercises.errors import RefusedError
@@ -19,7 +17,6 @@ from exercises.errors import RefusedError
 BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
 """PyTorch's built-in functions that compute attention or a whole layer, by their internal names."""
 
-MULTI_HEAD = {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_forward.__code__}
 SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
 LAYER_NORM = {"layer_norm", "native_layer_norm", "group_norm", "instance_norm", "batch_norm"}
 AUTOGRAD = {"run_backward"}
@@ -81,9 +78,18 @@ def _ready_made_layer(frame: FrameType) -> str | None:
     module = frame.f_globals.get("__name__", "")
     if module.startswith("transformer."):
         return f"{module}.{frame.f_code.co_name}"
-    if module == nn.Transformer.__module__:
+    if module == "torch.nn.modules.transformer":
         return "a layer of torch.nn's Transformer"
-    return "nn.MultiheadAttention" if frame.f_code in MULTI_HEAD else None
+    return "nn.MultiheadAttention" if frame.f_code in _multi_head_attention() else None
+
+
+@cache
+def _multi_head_attention() -> set[CodeType]:
+    """Return the code of PyTorch's multi-head attention, which is imported here because not all exercises need it."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    return {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_forward.__code__}
 
 
 def _built_in(event: str, function: Any, names: set[str]) -> str | None:
