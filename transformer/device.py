@@ -137,6 +137,8 @@ def available_bytes(device: Device) -> int:
 
 def readable_bytes(size: int) -> str:
     """Format a number of bytes, such as "1.5 GB" or "20 MB"."""
+    if size < 5e5:
+        return "under 1 MB"
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 

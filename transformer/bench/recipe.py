@@ -227,7 +227,7 @@ def tables(record: Mapping[str, Any]) -> str:
     facts = [
         ("data", record["data"], random if record["data"] == "random" else "by transformer prepare"),
         ("target tokens per step", f"{record['batch_tokens']:,}", f"recipe: {record['recipe_batch_tokens']:,}"),
-        ("time per step", f"{report.number(seconds * 1e3)} ms", "forward, loss, backward, optimizer"),
+        ("time per step", f"{report.number(seconds * 1e3)} ms", "forward, loss, backward, optimiser"),
         ("padding", f"{1 - real_tokens / record['padded_tokens']:.1%}", "of the tokens that the model processes"),
         ("data loading", f"{record['loading_seconds'] / seconds:.1%}", "of the time per step"),
         ("work per second", f"{report.number(teraflops * speed)} TFLOP/s", "matrix products, also of padding"),

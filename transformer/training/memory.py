@@ -62,7 +62,7 @@ class MemoryEstimate:
         return self.weights + self.optimizer + self.averaging + max(start, end)
 
     def __str__(self) -> str:
-        sizes = {"weights": self.weights, "optimizer": self.optimizer, "averaging": self.averaging}
+        sizes = {"weights": self.weights, "optimiser": self.optimizer, "averaging": self.averaging}
         sizes["activations and gradients"] = self.total - sum(sizes.values())
         parts = [f"{name} {readable_bytes(size)}" for name, size in sizes.items() if size]
         return f"{readable_bytes(self.total)} ({', '.join(parts)})"

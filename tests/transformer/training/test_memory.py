@@ -166,7 +166,7 @@ def test_the_free_memory_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch) 
     check_memory(base, TrainingConfig(), gpu)  # the trainer will split the batches
     check_memory(base, TrainingConfig(gradient_accumulation_steps=16), choose_device("cpu"))
     message = (
-        r"63,082,496 parameters and needs about 17\.\d GB \(weights 253 MB, optimizer 505 MB, activations and "
+        r"63,082,496 parameters and needs about 17\.\d GB \(weights 253 MB, optimiser 505 MB, activations and "
         r"gradients 1\d\.\d GB\) to train; this machine has 3\.0 GB free: "
         r"--training\.gradient-accumulation-steps 16 would need 2\.\d GB"
     )
