@@ -142,6 +142,8 @@ def watch(
     require_extra("exercises", "nbval", "pytest")
     from exercises.watch import notebook_to_watch, watch
 
+    if seconds < 1:
+        raise UserError(f"--seconds must be at least 1; got {seconds}")
     for line in watch(notebook_to_watch(topic), seconds):
         print(line, flush=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from transformer import __version__
-from transformer.command_line import guard, overview, run_command
+from transformer.command_line import guard, overview, run_command, wrap
 
 DESCRIPTION = "Train, evaluate and use the Transformer of “Attention Is All You Need”."
 
@@ -53,9 +53,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(args: Sequence[str]) -> int:
-    if not args or args[0] in ("-h", "--help"):
+    if not args or args[0] in ("-h", "--help", "help"):
         print(overview("transformer", DESCRIPTION, SUMMARIES))
-        print("`transformer --version` prints what a bug report needs: the versions and the machine.")
+        print(wrap("`transformer --version` prints what a bug report needs: the versions and the machine."))
         return 0 if args else 2
     if args[0] == "--version":
         print(_version())

@@ -40,6 +40,7 @@ Command = Callable[..., Any] | RecipeCommand
 TYRO_MESSAGES = {
     r"^Error parsing (\S+): ": r"\1: ",
     r"no type matching .* Got errors: - .*?: ": "",
+    r"^invalid choice (.*) for argument '(\S+)'\. Expected one of \((.*?),?\).*": r"\2 must be one of \3; got \1",
     r"invalid literal for int\(\) with base 10:": "expected a whole number; got",
     "could not convert string to float:": "expected a number; got",
     r"^Missing from .*?: (\S+) .*": r"\1 is missing",
@@ -163,7 +164,7 @@ def _run(
     program: str, description: str, commands: Mapping[str, Command], args: Sequence[str], options: list[str]
 ) -> int:
     """Parse the arguments and run the command; extend ``options`` by the names of its options."""
-    if not args or args[0] in ("-h", "--help"):
+    if not args or args[0] in ("-h", "--help", "help"):
         summaries = {
             name: _summary(command.function if isinstance(command, RecipeCommand) else command)
             for name, command in commands.items()
@@ -185,6 +186,9 @@ def _run(
     if not args or args[0].startswith("-"):
         raise UserError(f"`{program}` needs the name of a recipe: {', '.join(command.defaults)}")
     recipe, *args = args
+    has_run = "run" in _names(next(iter(command.defaults.values())))
+    if has_run and recipe not in command.defaults and os.path.isdir(recipe):
+        raise UserError(f"{recipe} is a folder, not a recipe; use `{program} RECIPE --run {recipe}`")
     check_name(recipe, command.defaults, "recipe")
     default, program = command.defaults[recipe], f"{program} {recipe}"
     options += _names(default)
@@ -215,14 +219,41 @@ def _parse(target: Callable[..., Any], program: str, description: str, args: Seq
 
     default = tyro.MISSING if default is None else default
     config = (tyro.conf.DisallowNone,)
-    printed = io.StringIO()
+    printed, errors = _Captured(), _Captured()
     try:
-        with contextlib.redirect_stderr(printed):
-            return tyro.cli(target, prog=program, description=description, args=args, default=default, config=config)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+            return tyro.cli(target, prog=program, description="", args=args, default=default, config=config)
     except SystemExit as end:
         if end.code in (None, 0):  # the help
+            usage, _, options = printed.getvalue().partition("\n")
+            usage = re.sub(r"\x1b\[[\d;]*m", "", usage)  # colours, which would be counted as characters
+            print(wrap(usage), "", wrap(description), options, sep="\n", end="")
             raise
-        raise UserError(f"{_in_one_line(printed.getvalue())}; `{program} --help` lists the options") from None
+        raise UserError(f"{_in_one_line(errors.getvalue())}; `{program} --help` lists the options") from None
+
+
+class _Captured(io.StringIO):
+    """What a function prints, as it would print it to standard output, with colours if that is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return sys.__stdout__ is not None and sys.__stdout__.isatty()
+
+
+def wrap(text: str) -> str:
+    """Wrap paragraphs, and each indented line of a list, to the width of the terminal; keep examples, to be copied."""
+    wrapped = []
+    for paragraph in text.split("\n\n"):
+        title, *items = paragraph.split("\n    ")
+        if title != "Examples:":
+            paragraph = textwrap.fill(title, _columns(), break_on_hyphens=False)
+            for item in items:
+                paragraph += "\n" + textwrap.fill(
+                    item, _columns(), initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False
+                )
+        wrapped.append(paragraph)
+    return "\n\n".join(wrapped)
 
 
 def _in_one_line(box: str) -> str:
@@ -300,21 +331,19 @@ def _table(rows: Mapping[str, str]) -> list[str]:
     indent = max(map(len, rows)) + 4
     lines = []
     for name, text in rows.items():
-        first, *rest = textwrap.wrap(text, max(40, _columns() - indent))
+        first, *rest = textwrap.wrap(text, max(30, _columns() - indent))
         lines += [f"  {name}".ljust(indent) + first, *(" " * indent + line for line in rest)]
     return lines
 
 
 def overview(program: str, description: str, summaries: Mapping[str, str]) -> str:
     """Return the help of the whole program: one entry for each command, with its summary."""
-    lines = [f"usage: {program} COMMAND [OPTIONS]", "", description, "", "Commands:", *_table(summaries)]
-    return "\n".join([*lines, "", f"`{program} COMMAND --help` lists the options of a command and shows examples."])
+    lines = [f"usage: {program} COMMAND [OPTIONS]", "", wrap(description), "", "Commands:", *_table(summaries), ""]
+    return "\n".join([*lines, wrap(f"`{program} COMMAND --help` lists the options of a command and shows examples.")])
 
 
 def _help_with_recipes(program: str, command: RecipeCommand) -> str:
     """Return the help of a command with recipes: its docstring and the recipes."""
-    text, _, examples = _description(command.function).partition("\n\nExamples:")
-    paragraphs = [textwrap.fill(paragraph, _columns()) for paragraph in text.split("\n\n")]
-    lines = [f"usage: {program} RECIPE [OPTIONS]", "", "\n\n".join(paragraphs), "", f"Examples:{examples}", ""]
+    lines = [f"usage: {program} RECIPE [OPTIONS]", "", wrap(_description(command.function)), ""]
     lines += ["Recipes:", *_table(command.descriptions), ""]
-    return "\n".join([*lines, f"`{program} RECIPE --help` lists the options and their defaults."])
+    return "\n".join([*lines, wrap(f"`{program} RECIPE --help` lists the options and their defaults.")])

@@ -291,9 +291,12 @@ def average(
         raise UserError(f"averaging needs at least two checkpoints; got {', '.join(names) or 'none'}: {more}")
     try:
         average_checkpoints(run, names)
-    except InvalidFileError:
+    except InvalidFileError as error:
         if all((run / f"{name}.json").exists() for name in names):
-            raise
+            raise UserError(
+                f"{error}; to leave it out, name the checkpoints to average: `transformer average {run} CHECKPOINT "
+                "CHECKPOINT`"
+            ) from error
         raise UserError(f"training has just deleted one of these checkpoints in {run}: run the command again") from None
     print(f"averaged {len(names)} checkpoints: {', '.join(names)}")
     if len(names) < last and not checkpoints:
@@ -389,6 +392,9 @@ def evaluate(
     """
     if (source is None) != (reference is None):
         raise UserError("pass both --source and --reference, or neither")
+    for flag, path in (("--source", source), ("--reference", reference)):
+        if path and path.is_dir():
+            raise UserError(f"{flag} must be a text file; {path} is a folder")
     files = None if source is None or reference is None else (source, reference)
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
@@ -541,8 +547,8 @@ def export(
 ) -> None:
     """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
-    The folder contains everything that `transformer translate` and `transformer.load` need. If it contains an earlier
-    export, that one is replaced.
+    The folder contains everything that is needed to translate with the model. If it contains an earlier export, that
+    one is replaced.
 
     Examples:
         transformer export runs/pocket my-translator
@@ -640,6 +646,8 @@ def bench(
             raise UserError(f"{flag} must be at least 1; got {number}")
     if threads is not None and threads > (cores := os.cpu_count() or 1):
         raise UserError(f"--threads must be at most {cores}, the number of cores; got {threads}")
+    if output and output.suffix != ".json":
+        raise UserError(f"--output must be a .json file; got {output}")
     chosen = choose_device(device, precision)
     options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), quick)
     if recipes:

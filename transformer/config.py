@@ -41,9 +41,9 @@ class ModelConfig:
     dropout: float = 0.1
     """Dropout probability for the embeddings and for the output of each sublayer (§5.4 of the paper)."""
     attention_dropout: float = 0.0
-    """Dropout probability for attention weights. Not in the paper; 0.1 in its authors' ``transformer_base_v2``."""
+    """Dropout probability for attention weights. Not in the paper; 0.1 in its authors' later code."""
     activation_dropout: float = 0.0
-    """Dropout probability after the feed-forward's ReLU. Not in the paper; 0.1 in ``transformer_base_v2``."""
+    """Dropout probability after the feed-forward's ReLU. Not in the paper; 0.1 in its authors' later code."""
     norm: Norm = "post"
     """Layer normalisation: post, after the residual addition, as in the paper; or pre, before the sublayer."""
     positions: Positions = "sinusoidal"
@@ -55,7 +55,8 @@ class ModelConfig:
     attention: AttentionImplementation = "fused"
     """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal up to rounding."""
     max_length: int = 512
-    """Maximum number of tokens in a sentence, on either side, including eos."""
+    """Maximum number of tokens, including eos, in any sentence that the model reads or writes.
+    Which of them it is trained on is set by data.max-length."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -140,8 +141,8 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights over this many last steps to get the final weights, unless patience ends the run early; 0: no
-    averaging. The paper (§6.1) averages its last checkpoints instead: see transformer average."""
+    """Average the weights over this many last steps, unless patience ends the run early; 0: don't.
+    The paper (§6.1) averages its last checkpoints instead: see transformer average."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from transformer.checkpoint import default_checkpoint, load_checkpoint
+from transformer.checkpoint import default_checkpoint, load_checkpoint, step_checkpoints
 from transformer.config import ModelConfig
 from transformer.data.batching import pad
 from transformer.data.sentences import split_sentences
@@ -21,7 +21,8 @@ from transformer.decoding import (
     greedy_search,
 )
 from transformer.device import Device, DeviceName, available_bytes, choose_device, explain_out_of_memory, readable_bytes
-from transformer.errors import UserError, quote
+from transformer.errors import UserError, quote, shorten
+from transformer.files import InvalidFileError
 from transformer.model import Transformer
 from transformer.progress import progress_bar
 from transformer.quantization import quantize_linear_layers
@@ -141,7 +142,19 @@ class Translator:
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
         checkpoint = checkpoint or default_checkpoint(run)
-        model, metadata = load_checkpoint(run, checkpoint)
+        try:
+            model, metadata = load_checkpoint(run, checkpoint)
+        except InvalidFileError as error:
+            if len(step_checkpoints(run)) < 2:
+                raise
+            raise InvalidFileError(
+                f"{error}; `transformer average {run}` makes a model of other checkpoints"
+            ) from error
+        if not (run / "tokenizer.model").exists():
+            raise UserError(
+                f"{run} has no tokenizer.model: copy it into the folder again; if this is your own run, the same "
+                "`transformer train` command writes it, even if training is finished"
+            )
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:
             raise UserError(
@@ -160,7 +173,8 @@ class Translator:
             raise UserError("the sentence is empty: there is nothing to translate")
         if len(ids) + 1 > self.model.config.max_length:
             raise UserError(
-                f"a sentence has {len(ids)} tokens; the model reads at most {self.model.config.max_length - 1}"
+                f"the sentence {quote(shorten(sentence, 50))} has {len(ids)} tokens; the model reads at most "
+                f"{self.model.config.max_length - 1}: split it into shorter ones"
             )
         return [*ids, EOS]
 

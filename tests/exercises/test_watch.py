@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_or_damaged_for_a_while_is_waited_for(path: Path, qu
         lambda: fill(path, {"padding_mask": RIGHT["padding_mask"]}),
     )
     assert lines[2:] == [
-        f"error: {path} is not a notebook",
+        f"error: {path} is not a complete notebook: save it again, or download it again",
         "saved: grading …",
         "  ✓ padding_mask",
         "  1 of 5",
@@ -179,6 +179,7 @@ def test_the_default_is_the_first_notebook_that_is_not_complete(tmp_path: Path) 
 )
 def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["watch", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1
+    printed = capsys.readouterr()
+    error = printed.err
+    assert printed.out == "" and error.startswith("error: ") and error.count("\n") == 1
     assert message in error

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
+import docstring_parser
 import pytest
 import torch
 
@@ -22,8 +23,12 @@ from transformer import __version__
 from transformer.bench.benchmarks import BENCHMARKS
 from transformer.checkpoint import average_checkpoints
 from transformer.cli import SUMMARIES, main
-from transformer.commands import COMMANDS, Compile, bench, should_compile
+from transformer.command_line import RecipeCommand
+from transformer.commands import COMMANDS, Compile, DataOptions, TrainOptions, bench, should_compile
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.cleaning import CleaningConfig
 from transformer.data.corpora import GENERATED_SIZE
+from transformer.data.prepare import DataConfig
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
 from transformer.device import Device, choose_device
@@ -35,6 +40,8 @@ from transformer.training.run_folder import METRICS_KEYS
 from transformer.translator import Translator
 
 pytestmark = pytest.mark.slow
+
+RECIPE_COMMANDS = [name for name, command in COMMANDS.items() if isinstance(command, RecipeCommand)]
 
 SMALL = (
     "--data.max-train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20 "
@@ -166,7 +173,7 @@ def test_an_empty_line_of_standard_input_stays_one(
         main(["translate", str(run)])
     printed = capsys.readouterr()
     assert printed.out == "a b c\n\n\nd e\n", "one line that is too long doesn't refuse the others"
-    assert printed.err.startswith("line 3: a sentence has ")
+    assert printed.err.startswith("line 3: the sentence ")
     assert printed.err.endswith("error: 1 of 4 lines could not be translated and are empty in the output\n")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     main(["translate", str(run)])
@@ -485,6 +492,31 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"transformer {command}" in capsys.readouterr().out.split("Examples:", 1)[1]
 
 
+@pytest.mark.parametrize("args", [*([name] for name in COMMANDS), *([name, "pocket"] for name in RECIPE_COMMANDS), []])
+def test_the_help_fits_a_narrow_terminal(
+    args: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    with suppress(SystemExit):
+        main([*args, "--help"])
+    text, _, rest = capsys.readouterr().out.partition("Examples:")
+    _, _, tables = rest.partition("\n\n")  # examples aren't wrapped, so that they can be copied
+    assert max(map(len, (text + tables).splitlines())) <= 60 and "``" not in text + tables
+
+
+@pytest.mark.parametrize(
+    "options", [DataConfig, CleaningConfig, ModelConfig, TrainingConfig, DataOptions, TrainOptions]
+)
+def test_the_help_of_an_option_has_no_line_break_within_a_sentence(options: type) -> None:
+    for option in docstring_parser.parse_from_object(options).params:
+        assert all(line.endswith((".", ":", ";")) for line in (option.description or "").split("\n")), option.arg_name
+
+
+def test_help_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["help"])
+    assert capsys.readouterr().out.startswith("usage: transformer COMMAND")
+
+
 def test_the_help_of_bench_says_what_each_benchmark_measures() -> None:
     section = inspect.getdoc(bench).partition("Benchmarks:\n")[2].partition("\n\n")[0]
     assert [line.partition(":")[0].strip() for line in section.splitlines()] == list(BENCHMARKS)
@@ -556,6 +588,43 @@ def test_recipes_are_described_in_the_help(capsys: pytest.CaptureFixture[str]) -
         main(["train", "pocket", "--help"])
     text = capsys.readouterr().out
     assert RECIPES["pocket"].description[:40] in text and "--description" not in text and "--explicit" not in text
+
+
+def test_mistakes_that_are_explained_before_any_work(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fails(capsys, "train", str(run)) == (
+        f"error: {run} is a folder, not a recipe; use `transformer train RECIPE --run {run}`"
+    )
+    assert "--device must be one of 'auto', 'cpu', 'cuda', 'mps'; got 'tpu'; " in fails(
+        capsys, "translate", str(run), "a", "--device", "tpu"
+    )
+    folder = str(tmp_path)
+    assert f"--source must be a text file; {folder} is a folder" in fails(
+        capsys, "evaluate", str(run), "--source", folder, "--reference", folder
+    )
+    assert "--output must be a .json file; got x.txt" in fails(capsys, "bench", "train", "--output", "x.txt")
+    assert "must be two different languages, such as en-de; got de-de" in fails(
+        capsys, "prepare", "copy", "--data.direction", "de-de"
+    )
+    with suppress(SystemExit):
+        main(["prepare", "pocket", "--data.direction", "en-fr"])
+    assert capsys.readouterr().err.startswith("error: the direction of pocket must be en-de or de-en; got 'en-fr'")
+
+
+def test_what_to_do_about_a_damaged_run(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "tokenizer.model").unlink()
+    assert "the same `transformer train` command writes it" in fails(capsys, "translate", str(copy), "a")
+    (copy / "step-0000030.json").write_text("{")
+    assert "name the checkpoints to average: `transformer average" in fails(capsys, "average", str(copy))
+    (copy / "best.json").write_text("{")
+    assert f"`transformer average {copy}` makes a model" in fails(capsys, "translate", str(copy), "a")
+    (copy / "recipe.json").write_text("{")
+    assert ": copy the file into the folder again, or choose another folder with --run" in fails(
+        capsys, "train", "copy", "--run", str(copy)
+    )
 
 
 def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -635,7 +704,8 @@ def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(
     (tmp_path / "thesis.txt").write_text("three years of work")
     train = ["train", "copy", "--device", "cpu", *SMALL, "--run"]
     assert "is not a run folder, and not empty" in fails(capsys, *train, str(tmp_path))
-    assert "was started with other settings" in fails(capsys, *train, str(run), "--model.norm", "pre")
+    message = fails(capsys, *train, str(run), "--model.norm", "pre")
+    assert "was started with other settings" in message and "--force" not in message  # it couldn't help
     huge = [str(tmp_path / "new"), "--model.n-layers", "10000000"]
     assert " GB free" in fails(capsys, *train, *huge)
     assert not (tmp_path / "new").exists()

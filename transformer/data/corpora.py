@@ -370,6 +370,21 @@ def sentence_pairs(
         UserError: immediately if there is no such corpus, split or direction; during iteration if a file cannot be
             downloaded or read.
     """
+    check_direction(name, direction)
+    corpus = find_corpus(name)
+    if split not in corpus.splits:
+        raise UserError(f"{corpus.name} has no split {quote(split)}; its splits are {', '.join(corpus.splits)}")
+    source = corpus.languages.index(direction.partition("-")[0])
+    pairs = corpus.pairs(split, mirror, source) if isinstance(corpus, FileCorpus) else corpus.pairs(split, mirror)
+    return pairs if source == 0 else ((target, source) for source, target in pairs)
+
+
+def check_direction(name: str, direction: str) -> None:
+    """Check that a corpus can be translated in this direction.
+
+    Raises:
+        UserError: if there is no such corpus, or it has other languages.
+    """
     corpus = find_corpus(name)
     first, second = corpus.languages
     directions = [f"{first}-{second}", f"{second}-{first}"]
@@ -382,11 +397,6 @@ def sentence_pairs(
             hint = "; set data.direction, or name the files by language, as in TEXT.en,TEXT.fr"
         problem = f"the direction of {corpus.name} must be {' or '.join(directions)}; got {quote(direction)}"
         raise UserError(problem + hint)
-    if split not in corpus.splits:
-        raise UserError(f"{corpus.name} has no split {quote(split)}; its splits are {', '.join(corpus.splits)}")
-    source = directions.index(direction)
-    pairs = corpus.pairs(split, mirror, source) if isinstance(corpus, FileCorpus) else corpus.pairs(split, mirror)
-    return pairs if source == 0 else ((target, source) for source, target in pairs)
 
 
 def random_strings(split: str) -> list[str]:

@@ -131,6 +131,8 @@ def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
     if mirror:
         missing = reason == "no such file" or reason and reason.startswith("404 ")
         problem = f"the mirror {mirror} has no {file.name}" if missing else f"cannot use {failures[0]}"
+        if "://" not in mirror and not os.path.isdir(os.path.expanduser(mirror)):
+            problem = f"there is no folder {mirror}"
         raise UserError(f"{problem}: check --mirror, or leave it out to download the file")
     replacing = ", replacing the wrong file there" if path.exists() else ""
     raise UserError(

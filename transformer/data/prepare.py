@@ -24,7 +24,7 @@ import sentencepiece
 from transformer.data.augmentation import augment
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
-from transformer.data.corpora import HOLD_OUT_EVERY, find_corpus, sentence_pairs
+from transformer.data.corpora import HOLD_OUT_EVERY, check_direction, find_corpus, sentence_pairs
 from transformer.data.download import data_folder
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
@@ -44,28 +44,27 @@ class DataConfig:
     """The corpus and how it is prepared."""
 
     corpus: str = "pocket"
-    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook (a part of everyday),
-    iwslt17, wmt14 or wmt14-mini. Or your own text, in UTF-8, plain or gzipped: TABLE.tsv, with English, a tab and
-    German in each line and no header; TEXT.en,TEXT.de, with one sentence per line (for other languages, set
-    data.direction as well); or MANIFEST.json. Unless a manifest lists valid and test, 1 sentence in 20 is held
-    out for each of them."""
+    """One of pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook, iwslt17, wmt14, wmt14-mini;
+    or your own text, in UTF-8, plain or gzipped:
+    - TABLE.tsv: English, a tab and German in each line, without a header.
+    - TEXT.en,TEXT.de: one sentence per line. For other languages, set data.direction as well.
+    - MANIFEST.json: a list of the texts of each split, in any two languages.
+    If there are no separate texts for valid and test, 1 sentence in 20 is held out for each of them."""
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
     """Number of training pairs to use, from the beginning of the corpus; None: all."""
     max_length: int = 150
-    """Drop training and validation pairs with more subword tokens than this on either side."""
+    """Drop training and validation pairs with more subword tokens than this on either side.
+    Which sentences the model can read at all is set by model.max-length."""
     byte_fallback: bool = False
     """Represent characters outside the vocabulary as UTF-8 bytes, which take up 256 entries of it."""
     bpe_dropout: float = 0.0
     """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; 0.1 is usual."""
     segmentations: int = 1
-    """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
+    """With BPE dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
     augmentation: float = 0.0
-    """Probability of each random change of an English-German training pair: other names, dates and numbers, British
-    words, and careless typing.
-    See `transformer.data.augmentation`.
-    """
+    """Probability of each random change of an English-German training pair: of names, numbers, spelling and so on."""
     cleaning: CleaningConfig = NO_CLEANING
     """Which training pairs to drop before the tokenizer is trained."""
 
@@ -75,6 +74,8 @@ class DataConfig:
             raise UserError(
                 f"data.direction must be two languages with a hyphen, such as en-de; got {quote(self.direction)}"
             )
+        if self.languages[0] == self.languages[1]:
+            raise UserError(f"data.direction must be two different languages, such as en-de; got {self.direction}")
         for name in ("max_length", "max_train_pairs"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UserError(f"data.{name} must be at least 1; got {value}")
@@ -216,6 +217,7 @@ def _fill(
 ) -> None:
     """Clean the text, write it to the folder and sample it for the tokenizer; then read it again and tokenise it."""
     corpus = find_corpus(data.corpus)
+    check_direction(data.corpus, data.direction)
     cleaner = Cleaner(data.cleaning, data.languages)
     for split in ("train", "valid", "test"):  # the test set as well, so that evaluation needs no network
         corpus.download(split, mirror)

@@ -81,7 +81,8 @@ def read_lines(path: Path, selector: str = "") -> Iterator[str]:
                 if not selector:
                     raise UserError(f"{path} is a table: say which column, as in {path}:1")
                 raise UserError(
-                    f"{path} is not an archive: give the number of a column after it, not {quote(selector)}"
+                    f"{path}:{selector}: {path} is not an archive, so what follows the colon must be the number of a "
+                    "column, from 1 on"
                 )
             column = int(selector)
     lines = _lines(_blocks(file), file)

@@ -10,9 +10,9 @@ from typing import Any
 import filelock
 
 from transformer.checkpoint import read_settings, remove_partial_files
-from transformer.config import TrainingConfig
+from transformer.config import DROPOUTS, TrainingConfig
 from transformer.errors import UserError
-from transformer.files import read_rows, write_atomically
+from transformer.files import InvalidFileError, read_rows, write_atomically
 from transformer.provenance import provenance
 
 RECIPE = "recipe.json"
@@ -87,7 +87,10 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
             raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
         return
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
-    saved = read_settings(run / RECIPE)
+    try:
+        saved = read_settings(run / RECIPE)
+    except InvalidFileError as error:
+        raise UserError(f"{error}: copy the file into the folder again, or choose another folder with --run") from None
     corpus = saved.get("data", {}).get("corpus")
     text_changed = saved.get("text_sha256") not in (None, recipe.get("text_sha256"))
     if text_changed and corpus == recipe.get("data", {}).get("corpus") and not force:
@@ -98,10 +101,23 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
     changes = [change for change in differences(saved, recipe) if change.partition(":")[0] not in MAY_CHANGE]
     if changes and not force:
         more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
+        names = [change.partition(":")[0] for change in changes]
+        if any(map(_is_fixed, names)):
+            hint = ", because the checkpoints in this one don't fit the new settings"
+        elif any(name.startswith("data") for name in names):
+            hint = ", or add --force, which works if the new data leads to the same vocabulary"
+        else:
+            hint = ", or add --force to resume this run with the new settings"
         raise UserError(
             f"{run} was started with other settings ({'; '.join(changes[:5])}{more}): "
-            "choose another folder with --run, or add --force, which works if the checkpoints fit the new settings"
+            f"choose another folder with --run{hint}"
         )
+
+
+def _is_fixed(name: str) -> bool:
+    """Return whether a run can't be resumed with another value of this setting, even with ``--force``."""
+    section, _, setting = name.partition(".")
+    return name == "training.optimizer" or section == "model" and setting not in (*DROPOUTS, "attention")
 
 
 def write_recipe(run: Path, recipe: dict[str, Any]) -> None:

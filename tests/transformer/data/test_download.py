@@ -550,6 +550,7 @@ def test_a_mirror_without_the_file_or_with_a_wrong_one(server: Server, tmp_path:
     (tmp_path / "mirror").mkdir()
     mirror, advice = f"{tmp_path}/mirror", "check --mirror, or leave it out to download the file"
     assert refusal(remote(home), tmp_path / "cache", mirror) == f"the mirror {mirror} has no {NAME}: {advice}"
+    assert refusal(remote(home), tmp_path / "cache", "/none") == f"there is no folder /none: {advice}"
     (tmp_path / "mirror" / NAME).write_bytes(b"wrong")
     message = refusal(remote(home), tmp_path / "cache", mirror)
     assert message == f"cannot use {mirror}/{NAME} (wrong checksum): {advice}"

@@ -283,7 +283,8 @@ def test_gzip_is_never_rewound(folder: Folder) -> None:
 def test_selectors_that_do_not_fit_the_file(folder: Folder) -> None:
     for kind, inside in [("a.txt", "in/it"), ("a.gz", "0"), ("a.tsv", "x"), ("a", "-1"), ("a", "1.5"), ("a", "²")]:
         assert folder.fault(pack(kind, b"a\tb\n")[0], kind, inside) == (
-            f"{kind} is not an archive: give the number of a column after it, not {inside!r}"
+            f"{kind}:{inside}: {kind} is not an archive, so what follows the colon must be the number of a column, "
+            "from 1 on"
         )
     assert folder.fault("a\tb\n", "a.tsv") == "a.tsv is a table: say which column, as in a.tsv:1"
     assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == (
