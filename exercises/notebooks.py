@@ -163,7 +163,7 @@ def read_notebook(path: Path) -> Notebook:
             if "outputs" in cell:
                 cell["outputs"] = _outputs(cell["outputs"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        problem = "is not a complete notebook: save it again, or download it again"
+        problem = "is not a notebook, or is incomplete: save it again, or download it again"
         raise UserError(f"{path} {problem if path.suffix == '.ipynb' else 'is not a notebook'}") from None
     return notebook
 

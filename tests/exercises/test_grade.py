@@ -436,7 +436,7 @@ def test_no_file_keeps_the_others_from_being_graded(tmp_path: Path, monkeypatch:
     told = {stem: failure.removeprefix(f"{tmp_path}/{stem}.ipynb ") for stem, failure in failures.items()}
     not_a_notebook = dict.fromkeys(
         ["b_binary", "c_cells", "d_empty", "f_nested"],
-        "is not a complete notebook: save it again, or download it again",
+        "is not a notebook, or is incomplete: save it again, or download it again",
     )
     assert told == not_a_notebook | {
         "e_folder": f"cannot read the notebook {tmp_path}/e_folder.ipynb: it is not a file",

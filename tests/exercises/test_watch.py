@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_or_damaged_for_a_while_is_waited_for(path: Path, qu
         lambda: fill(path, {"padding_mask": RIGHT["padding_mask"]}),
     )
     assert lines[2:] == [
-        f"error: {path} is not a complete notebook: save it again, or download it again",
+        f"error: {path} is not a notebook, or is incomplete: save it again, or download it again",
         "saved: grading …",
         "  ✓ padding_mask",
         "  1 of 5",
