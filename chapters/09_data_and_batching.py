@@ -301,7 +301,7 @@ SourceCode(collate)
 # %% [markdown]
 # `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last. NumPy does all this for all rows at once, because a Python loop over sentences would be too slow for millions of them.
 #
-# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has [its own iterator](#an-endless-iterator).
+# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has its own iterator (see *An endless iterator* below).
 #
 # ## What the loss of a batch means
 #

@@ -281,7 +281,7 @@ def test_bad_files_end_in_one_line(
     (tmp_path / "latin").write_bytes("a\nTür\n".encode("latin-1"))
     assert "latin: line 2 is not UTF-8 (at byte 3)" in error(source, str(tmp_path / "latin"))
     assert "none: No such file" in error(str(tmp_path / "none"), reference)
-    assert ": Is a directory" in error(str(tmp_path), reference)
+    assert "--source must be a text file; " in error(str(tmp_path), reference)
     for half in (files[:2], files[2:]):
         assert "pass both --source and --reference, or neither" in fails(capsys, str(run), *half)
     assert not list(run.glob("*.txt")) and not list(run.glob("*.scores.json"))

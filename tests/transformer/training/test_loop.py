@@ -760,7 +760,8 @@ def test_without_a_terminal_there_is_one_line_per_row(
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
     started, memory, first, second, validation = capsys.readouterr().err.splitlines()
     assert started.startswith("training on cpu in fp32")
-    sizes = r"\d+ MB \(weights \d+ MB, optimizer \d+ MB, activations and gradients \d+ MB\)"
+    size = r"(\d+|under 1) MB"
+    sizes = rf"\d+ MB \(weights {size}, optimiser {size}, activations and gradients {size}\)"
     assert re.fullmatch(rf"memory per device: about {sizes}", memory)
     for line, step in ((first, 2), (second, 4)):
         pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  ETA \d\d:\d\d"
