@@ -24,6 +24,11 @@ BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
 AVERAGED = "averaged"
 """The checkpoint that `average_checkpoints` writes."""
+START_AGAIN = (
+    "start again in another folder (--run), with a lower --training.learning-rate-factor or a higher "
+    "--training.warmup-steps"
+)
+"""What to do if training diverges. To resume with other settings doesn't help, because the weights are useless."""
 
 
 @dataclass(frozen=True)
@@ -261,8 +266,8 @@ def default_checkpoint(folder: Path) -> str:
         losses = [row["valid_loss"] for row in read_rows(folder / "metrics.jsonl", ["valid_loss"])]
         if losses and not any(map(math.isfinite, losses)):
             raise InvalidFileError(
-                f"{folder} has no model: its training diverged, and no validation loss was a finite number. Train "
-                "again in another folder, with a lower --training.learning-rate-factor or more --training.warmup-steps"
+                f"{folder} has no model, because its training diverged and no validation loss was a finite number: "
+                f"{START_AGAIN}"
             )
         raise InvalidFileError(
             f"{folder} has no model yet: training saves it at its first validation (--training.validate-every). "

@@ -721,7 +721,7 @@ def test_a_run_without_a_model_yet(run: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "metrics.jsonl").write_text(json.dumps(dict.fromkeys(METRICS_KEYS, math.nan)) + "\n")
     for command in (["translate", str(tmp_path), "a"], ["evaluate", str(tmp_path)]):
         message = fails(capsys, *command)
-        assert message.startswith(f"error: {tmp_path} has no model: its training diverged, and no validation loss")
+        assert message.startswith(f"error: {tmp_path} has no model, because its training diverged and no ")
 
 
 def test_prepare_says_what_to_do_next(environment: object, capsys: pytest.CaptureFixture[str]) -> None:

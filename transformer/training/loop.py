@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import BEST, mark_damaged, save_checkpoint, training_checkpoints
+from transformer.checkpoint import BEST, START_AGAIN, mark_damaged, save_checkpoint, training_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
@@ -33,7 +33,7 @@ from transformer.training.run_folder import (
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.trainer import START_AGAIN, Trainer
+from transformer.training.trainer import Trainer
 from transformer.translator import Translator
 
 STOPPING = b"\nstopping after this step, with a checkpoint; press Ctrl-C again to stop at once, without one\n"

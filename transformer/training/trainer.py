@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from transformer.checkpoint import (
+    START_AGAIN,
     delete_checkpoint,
     load_checkpoint,
     read_tensors,
@@ -49,11 +50,6 @@ MAX_SKIPPED_STEPS = 30
 """Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
 until the loss scale is low enough. They are counted on the device, and the count is read for a row of the log, a
 validation or a checkpoint: a series that has ended by then is not noticed."""
-START_AGAIN = (
-    "start again in another folder (--run), with a lower --training.learning-rate-factor or a higher "
-    "--training.warmup-steps"
-)
-"""What to do if training diverges. To resume with other settings doesn't help, because the weights are useless."""
 
 
 @dataclass
