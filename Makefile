@@ -1,4 +1,4 @@
-# Everything a reader or a contributor does, a word each. Every target sets itself up; the second time it skips what is done.
+# A target for each thing that a reader or a contributor does. Every target sets itself up; the second time it skips what is done.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 # Where this is set, as in many containers, Python compiles every module anew at each start: with PyTorch, seconds.

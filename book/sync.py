@@ -52,7 +52,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -62,12 +62,38 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
 """
+READY = {
+    "chapters": """\
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "PAGES"
+    print(f"With all figures: {book}/chapters/NAME.html")
+""",
+    "solutions": """\
+    print("The course is installed: go on with the next cell.")
+""",
+}
+"""How the setup cell ends in the notebooks of each folder."""
 
 
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input"}
 """The tags of cells whose code is folded in the book, or not in it."""
+WIDGET = re.compile(r'(^# <div class="widget" data-widget="(\w+)">$.*?^# </div>\n)(?:#\n)?', re.DOTALL | re.MULTILINE)
+WIDGET_CELL = """\
+\\1
+# %% tags=["remove-cell", "skip-execution"]
+from transformer.interactive import widget
+
+widget("\\2")
+
+# %% [markdown]
+"""
+"""In notebooks, this cell follows a widget of the book, and shows it."""
+IMPORTS, FIGURE, PACKAGE, CODE = "Imports, and the first figure", "Figure", "Code of the package", "Code"
+INTERACTIVE = "Interactive figure"
+CHECK = "Check of the text. If you have changed the code, it may fail: skip it"
+"""The titles of folded cells in Colab."""
 
 
 class Sync:
@@ -86,12 +112,14 @@ class Sync:
             run_esbuild: bundle the widgets again if the bundle is out of date, which takes Node. Without it, an
                 outdated bundle is yielded with an empty text.
         """
-        setup = SETUP.replace("ADDRESS@BRANCH", f"{self.address}@{self.branch}")
+        pages = f"https://{pages_address(self.address)}"
         for path in sorted([*self.root.glob("chapters/*.py"), *self.root.glob("solutions/*.py")]):
+            setup = SETUP.replace("ADDRESS@BRANCH", f"{self.address}@{self.branch}") + READY[path.parent.name]
+            setup = setup.replace("PAGES", pages).replace("NAME", path.stem)
             text = with_setup(self.with_address(path), setup)
             yield path, text
             if path.parent.name == "chapters":
-                yield path.with_suffix(".ipynb"), notebook(text, f"https://{pages_address(self.address)}")
+                yield path.with_suffix(".ipynb"), notebook(text, pages)
         for pattern in ("*.md", "*.cff", "LICENSE*", "book/*.md", "transformer/command_line.py"):
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.with_address(path)
@@ -139,10 +167,11 @@ def with_setup(text: str, setup: str) -> str:
 def notebook(script: str, pages: str) -> str:
     """Return the notebook of a percent script, without outputs, with cell ids that depend on the cells' text only.
 
-    In Colab and JupyterLab, code that the book folds is folded, too, links to the book's other pages lead to ``pages``,
-    the address of the published book, and Colab offers a GPU if the script's header says ``accelerator: GPU``.
+    In Colab and JupyterLab, code that the book folds is folded, too (under a title, which the book removes), a widget
+    of the book is shown by a cell of its own, links to the book's other pages lead to ``pages``, the address of the
+    published book, and Colab offers a GPU if the script's header says ``accelerator: GPU``.
     """
-    result = jupytext.reads(script, fmt="py:percent")
+    result = jupytext.reads(WIDGET.sub(WIDGET_CELL, script), fmt="py:percent")
     metadata: dict[str, object] = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -152,6 +181,7 @@ def notebook(script: str, pages: str) -> str:
     result.metadata = nbformat.from_dict(metadata)
     result.nbformat, result.nbformat_minor = 4, 5
     count: dict[str, int] = {}
+    previous_tags: list[str] = []  # of the last cell of code
     for cell in result.cells:
         tags = cell.metadata.get("tags", [])
         folded = {"jupyter": {"source_hidden": True}, "cellView": "form"} if FOLDED.intersection(tags) else {}
@@ -161,8 +191,28 @@ def notebook(script: str, pages: str) -> str:
         key = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         count[key] = count.get(key, 0) + 1
         cell.id = key if count[key] == 1 else f"{key}-{count[key]}"
+        if folded and not cell.source.startswith("# @title "):
+            title = fold_title(cell.source, tags, is_first="setup" in previous_tags)
+            cell.source = f"# @title {title}\n{cell.source}"
+        if cell.cell_type == "code":
+            previous_tags = tags
     nbformat.validate(result)
     return nbformat.writes(result).rstrip("\n") + "\n"
+
+
+def fold_title(source: str, tags: list[str], is_first: bool) -> str:
+    """Return what Colab shows of a folded cell.
+
+    Args:
+        is_first: whether it is the first cell after the setup.
+    """
+    if source.startswith("from transformer.interactive import widget\n"):
+        return INTERACTIVE
+    if "remove-cell" in tags:
+        return CHECK
+    if "alt=" in source or "description=" in source:  # every figure has a text alternative
+        return IMPORTS if is_first else FIGURE
+    return PACKAGE if source.startswith("SourceCode(") else CODE
 
 
 def main(arguments: list[str] | None = None) -> int:

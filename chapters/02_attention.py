@@ -2,7 +2,7 @@
 # # Attention
 #
 # What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**.
-# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (The weights are made up; we'll soon compute them by hand.)
+# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (They follow from made-up keys and queries. We'll soon compute them by hand.)
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -29,7 +29,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -39,7 +39,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/02_attention.html")
 
 # %% tags=["hide-input"]
 import math
@@ -234,8 +237,8 @@ query
 scores = query @ key.T  # (5, 5): rows are queries, columns are keys
 weights = scores.softmax(dim=-1)  # (5, 5): each row sums to one
 output = weights @ value  # (5, 2)
-print(weights[4])
-print(output[4])
+print("weights", weights[4])
+print("output ", output[4])
 
 # %% tags=["remove-cell"]
 assert_close(
@@ -404,7 +407,7 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. Without scaling, a query still gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training. Sharp weights do no harm in themselves: a trained model may
+# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. There, a query without scaling gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training. Sharp weights do no harm in themselves: a trained model may
 # well have them, but it reached them step by step, guided by a gradient.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -421,7 +424,7 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 #
 # <div class="widget" data-widget="attention">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html), where JavaScript is on. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
 #
 # The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
 #
@@ -662,7 +665,7 @@ print("softmax: ", large.softmax(dim=0))
 #
 # <details><summary>A. Only the weights</summary>
 #
-# No. The weights depend on queries and keys alone. In the code, `value` appears only in the last line.
+# No. The weights depend on queries and keys alone. In `attention_by_matrices`, `value` is used only in the last line.
 #
 # </details>
 # <details><summary>B. Only the output</summary>

@@ -29,7 +29,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -39,7 +39,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/03_multi_head_attention.html")
 
 # %% tags=["hide-input"]
 import math
@@ -460,7 +463,7 @@ print("the sum of three heads equals the layer's output")
 # - $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values.
 # - `layer(x)` is self-attention and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)).
 #
-# <details><summary>How to read its <code>forward</code>, which is in the next folded cell</summary>
+# <details><summary>How to read its <code>forward</code>, which comes next</summary>
 #
 # `forward` first computes queries, keys and values. The methods `project`, `project_query` and `project_memory` (not shown) apply `query_key_value`, or a part of it, and then `split_heads`. A `KeyValue` is a pair of keys and values that have already been computed. The branch with a `cache` is for self-attention while text is generated. The cache keeps the keys and values of earlier tokens (see [Decoding](12_decoding.ipynb)), and `position`, the place of the newest token, is needed for rotary positions only (see [Positional encoding](05_positional_encoding.ipynb)). Then `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$.
 #
@@ -663,7 +666,7 @@ deeper_correct = (deeper(digits).argmax(dim=-1) == labels).float().mean(dim=(0, 
 assert deeper_correct[0] > 0.9 and 0.65 < deeper_correct[1] < 0.82  # about 3 of 4
 
 # %% [markdown]
-# A guess would be right one time in ten. The one head has to return both digits in a single weighted sum, and the linear layer `predict` can read only one of them well. A non-linear layer can recover more: with a small feed-forward network (128 hidden units) in place of `predict`, one head also gets about three in four of the digits two earlier right. But two heads need no such help.
+# A guess would be right one time in ten. The one head has to return both digits in a single weighted sum, and the linear layer `predict` can read only one of them well. A non-linear layer can recover more: with a small feed-forward network (128 hidden units) in place of `predict`, one head also gets about three quarters of the digits *two earlier* right. But two heads need no such help.
 #
 # The plot shows the loss, the cross-entropy per digit:
 
@@ -1153,12 +1156,16 @@ right = {}
 for n_heads in (4, 8, 16, 32):
     predicted = train(n_heads)[0](digits).argmax(dim=-1)
     right[n_heads] = (predicted == labels).float().mean().item()
+print("right:", {n_heads: f"{share:.0%}" for n_heads, share in right.items()})
 assert min(right[4], right[8]) > 0.99
 assert 0.8 < right[16] < 0.98 and 0.55 < right[32] < 0.65, right
 three = experiment(3, n_heads=2, positions=1)[0].sort().values
+print("three sources, two heads:", three)
 assert three[0] < 0.5 and three[1] > 0.9, three
 assert experiment(3, n_heads=4, positions=1)[0].min() > 0.98
-assert 1.65 < experiment(2, n_heads=2, positions=0)[1] < 1.95
+loss = experiment(2, n_heads=2, positions=0)[1]
+print(f"loss without positions: {loss:.2f}")
+assert 1.65 < loss < 1.95
 
 # %% [markdown]
 # ## Going further

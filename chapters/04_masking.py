@@ -29,7 +29,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -39,7 +39,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/04_masking.html")
 
 # %% tags=["hide-input"]
 import math
@@ -330,7 +333,7 @@ Picture(
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the row of the padding itself, whose output nothing uses. So is it superfluous in the decoder? **If all padding is at the end, yes**, and in training the package passes the causal mask alone. It is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens. (This course pads on the right.) In `eval()` mode the package combines both masks, which is right in every case.
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, yes**, and in training the package passes the causal mask alone. It is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens. (This course pads on the right.) In `eval()` mode the package combines both masks, which is right in every case.
 #
 # Padding must be handled in a second place, **the loss**, because the model shouldn't learn to predict padding. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
@@ -564,7 +567,7 @@ def outputs_that_change(function, target, new_id):
 torch.manual_seed(0)
 config = ModelConfig(
     vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2
-)  # d_ff is explained in chapter 6
+)  # d_ff: see the chapter on layers
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
 today = vocabulary.index("today")  # a word that isn't in the sentence
@@ -634,7 +637,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 #
 # <div class="widget" data-widget="masks">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html), where JavaScript is on. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
 #
 # Weights with the future and one padding token hidden before the softmax:
 #

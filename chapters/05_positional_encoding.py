@@ -29,7 +29,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -39,7 +39,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/05_positional_encoding.html")
 
 # %% tags=["hide-input"]
 import copy
@@ -166,6 +169,7 @@ permutation = torch.randperm(ids.size(1))
 output, _ = without_positions.encode(ids)  # (1, 8, d_model)
 output_of_permuted, _ = without_positions.encode(ids[:, permutation])
 assert_close(output_of_permuted, output[:, permutation])
+print("the same vectors, permuted")
 
 # %% [markdown]
 # A recurrent network doesn't have this problem, because it reads one word after another. Attention reads all words at once, so we have to give it the order
@@ -308,9 +312,10 @@ def positional_encoding(length, d_model):
 
 
 assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
+print("equal to the package's")
 
 # %% [markdown]
-# The package's version, folded below, computes the angles in float64, because a large angle loses precision in float32.
+# The package's version, which comes next, computes the angles in float64, because a large angle loses precision in float32.
 
 # %% tags=["hide-cell"]
 SourceCode(angles, sinusoidal_encoding)
@@ -323,6 +328,7 @@ embedding = model.source_embedding(ids)  # (1, 8, d_model)
 d_model = embedding.size(-1)
 x = embedding * math.sqrt(d_model) + sinusoidal_encoding(8, d_model)
 assert_close(x, model.embed(ids, model.source_embedding))
+print("equal to the input of the package's first layer")
 
 # %% [markdown]
 # ## Similarity depends only on distance
@@ -343,6 +349,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 p = sinusoidal_encoding(101, 512)
 similarity = p @ p.T / 256  # (101, 101), 1 on the diagonal
 assert_close(similarity[1:, 1:], similarity[:-1, :-1], atol=1e-4, rtol=0)
+print("equal for all pairs of the same distance")
 
 # %% tags=["remove-cell"]
 before, after = similarity[50, :50], similarity[50, 51:]
@@ -414,9 +421,10 @@ def shift_matrix(k, d_model):
 
 p = sinusoidal_encoding(200, 16)
 assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
+print("one matrix shifts every position by 3")
 
 # %% [markdown]
-# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. (Real heads are narrower, but some of the pairs are enough.) If it uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
+# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. (Real heads are narrower, but a few of the pairs are enough to find the position.) If it uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
 # Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. (In the code, the queries are 40 times as long, so that the softmax is sharp.)
 
 # %%
@@ -462,7 +470,7 @@ assert torch.equal(narrow.argmax(dim=-1)[3:], three_back[3:])
 #
 # <div class="widget" data-widget="positions">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/05_positional_encoding.html), where JavaScript is on. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/05_positional_encoding.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
 #
 # | pair | from 3 to 5 | from 0 to 2 | wavelength |
 # |---|---|---|---|
@@ -486,7 +494,7 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** Concatenating word and position seems cleaner than adding them. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: 30 of the 512 dimensions hold 99% of the squared length of the first 100 position vectors (after a suitable rotation). So training can keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: after a suitable rotation, the first 100 position vectors need only 30 of the 512 dimensions for 99% of their squared length. So training can keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. (§3.4 has the factor, but gives no reason.) What happens if you forget it? We compare the cosine similarity of the same word
@@ -738,7 +746,7 @@ assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues almost as if nothing had happened (with a dip at position 3): offset −3 rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there. (The dips within the first 16 are explained below.)
+# **It depends on the question.** For *three back*, rotary continues almost as if nothing had happened (with a dip at position 3): offset −3 rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there. (We come back to the dips within the first 16.)
 #
 # For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. (In *three back*, the right key wins all the same, probably because its offset of −3 occurs in every training example.) If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
 
@@ -935,7 +943,7 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 # Write down what you expect before you run them.
 #
 # 1. **Look ahead.** Change one sign so that the hand-made head looks three positions *ahead*. What do the last three rows do, and why?
-# 2. **A smaller base.** Use base 10 in `positional_encoding` and plot the similarity for 512 dimensions again. At which distance does it stop falling, and what does it still show about larger distances?
+# 2. **A smaller base.** Copy `positional_encoding` into a new cell, use base 10 there, and plot the similarity for 512 dimensions again. At which distance does it stop falling, and what does it still show about larger distances?
 # 3. **On translation.** Train the same translator with each kind of positional encoding and compare the scores:
 #
 # ```bash

@@ -40,7 +40,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -50,7 +50,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/06_layers.html")
 
 # %% tags=["hide-input"]
 import json
@@ -155,7 +158,7 @@ for x in attention_only[2:]:
 # ## Rank collapse: attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. To measure that,
-# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector. (`stack`, in the folded cell above, returns the vectors after each of twelve untrained layers.)
+# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector. (`stack`, in the folded cell of the first figure, returns the vectors after each of twelve untrained layers.)
 
 
 # %%
@@ -282,7 +285,7 @@ assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of the package's dropout after the ReLU, which does nothing at inference time.)
+# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with a module's output. Ours is on the dropout after the ReLU: at inference, dropout changes nothing, so its output is the units' values.)
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -374,7 +377,7 @@ assert 40 < share["▁if"] < 55 and counts["▁that"][1] > 5 * counts["▁if"][1
 # This helps training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left: a **vanishing gradient**. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
 #
-# We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections. The plot shows the size of the gradient at the output of each layer:
+# We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections:
 
 
 # %%
@@ -383,7 +386,7 @@ def gradient_norms(residual):
     x = torch.randn(64, 32, requires_grad=True)
     outputs = []
     for _ in range(12):
-        # initialise: the package's initial weights, see the next chapter
+        # initialise: sets the package's initial weights, see the next chapter
         output = initialise(FeedForward(32, 128))(x)
         x = x + output if residual else output
         x.retain_grad()
@@ -529,7 +532,7 @@ SourceCode(Residual)
 #
 # <div class="widget" data-widget="norm">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/06_layers.html), where JavaScript is on. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/06_layers.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
 # | sublayer | mean square of its output | mean square of the stream | cosine with the input | cosine with the input (pre-norm) |
 # |---|---|---|---|---|
@@ -590,7 +593,7 @@ SourceCode(EncoderLayer)
 # %% [markdown]
 # Read `forward` as two sentences: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. (The `lambda` is needed because `Residual` calls its sublayer with a single argument. `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training; `build_attention` makes a `MultiHeadAttention`.)
 #
-# Here is the layer written out, with post-norm. (`small_config`, in the first folded cell, sets $d_\text{model} = 32$, 4 heads and $d_\text{ff} = 128$, without dropout.) PyTorch's class for it is `nn.TransformerEncoderLayer`.
+# Here is the layer written out, with post-norm. (`small_config`, in the folded cell of the first figure, sets $d_\text{model} = 32$, 4 heads and $d_\text{ff} = 128$, without dropout.) PyTorch's class for it is `nn.TransformerEncoderLayer`.
 
 # %%
 torch.manual_seed(0)
@@ -602,6 +605,7 @@ no_padding = torch.ones(1, 6).bool()
 y = norm_1(x + layer.self_attention(x, mask=no_padding))
 y = norm_2(y + layer.feed_forward(y))
 assert_close(y, layer(x, no_padding))
+print("equal to the package's encoder layer")
 
 # %% tags=["remove-cell"]
 of_torch = nn.TransformerEncoderLayer(32, 4, 128, dropout=0, batch_first=True)
@@ -709,9 +713,10 @@ y = norm_1(x + layer.self_attention(x, mask=causal))
 y = norm_2(y + layer.cross_attention(y, memory, mask=no_padding))
 y = norm_3(y + layer.feed_forward(y))
 assert_close(y, layer(x, memory, causal, no_padding))
+print("equal to the package's decoder layer")
 
 # %% [markdown]
-# The package's version, folded below, can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
+# The package's version, which comes next, can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
 
 # %% tags=["hide-cell"]
 SourceCode(DecoderLayer.forward)
@@ -800,6 +805,7 @@ assert {translator.tokenizer.pieces(ids[0])[i] for i in largest} == {"▁A", "."
 outputs = [vectors[i] for i, name in enumerate(names) if "output" in name]
 stream = vectors[names.index("layer 4, feed-forward added")]
 assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
+print("yes: input + outputs of eight sublayers")
 
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm

@@ -28,7 +28,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -38,7 +38,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/08_subword_tokenization.html")
 
 # %% tags=["hide-input"]
 import io
@@ -258,7 +261,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # <div class="widget" data-widget="merges">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/08_subword_tokenization.html), where JavaScript is on. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/08_subword_tokenization.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
 #
 # The most frequent pairs of our four words. The first one is merged:
 #

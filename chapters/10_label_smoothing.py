@@ -41,7 +41,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -51,7 +51,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/10_label_smoothing.html")
 
 # %% tags=["hide-input"]
 import math
@@ -275,7 +278,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # <div class="widget" data-widget="smoothing">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/10_label_smoothing.html), where JavaScript is on. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/10_label_smoothing.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
 #
 # The prediction of one token, with $\varepsilon = 0.1$, a vocabulary of 1,024 tokens, and a model that gives the correct token 60%. The loss is 1.244, and the lowest possible is 1.017.
 #

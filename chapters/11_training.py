@@ -41,7 +41,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -51,7 +51,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/11_training.html")
 
 # %% tags=["hide-input"]
 import json
@@ -410,7 +413,7 @@ def learning_rate(step, d_model, warmup_steps, factor=1.0):
 #
 # <div class="widget" data-widget="schedule">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/11_training.html), where JavaScript is on. This is how it begins.*
+# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/11_training.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
 #
 # The learning rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
 #

@@ -40,7 +40,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -50,7 +50,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/14_attention_heads.html")
 
 # %% tags=["hide-input"]
 import math
@@ -506,7 +509,7 @@ assert [round(x, 2) for x in everyday_noun["score"]] == [0.53, 0.3]
 #
 # One dot of `pocket-small` stands out. In *encoder 2, head 4* (the head from the top of the chapter), **determiners put 0.96 of their weight on their nouns**. We call it the *noun head*.
 #
-# Or does it, too, simply attend to the next token? Then determiners would miss the nouns that are farther away (*the tired painters*), and all other tokens would attend to the next one. So we measure the weight of determiners on nouns at least two positions away, and that of all other tokens on the next token. We do the same for the two heads of `everyday` with the highest scores for *its noun*, and for all its encoder heads take the largest weight on distant nouns:
+# Or does it merely attend to the next token, like the other head? Then determiners would miss the nouns that are farther away (*the tired painters*), and all other tokens would attend to the next one. So we measure the weight of determiners on nouns at least two positions away, and that of all other tokens on the next token. We do the same for the two heads of `everyday` with the highest scores for *its noun*, and for all its encoder heads take the largest weight on distant nouns:
 
 
 # %% tags=["hide-input"]
@@ -594,7 +597,7 @@ first @ value
 #
 # ### Much weight on little: attention sinks
 #
-# Back to *uppe*: when does *cross 2, head 4* of `everyday` attend to `<eos>`? We average its weight there over three groups of predicted tokens:
+# At the beginning, while *uppe* was read, *cross 2, head 4* of `everyday` attended to `<eos>`. When does it do that? We average its weight there over three groups of predicted tokens:
 
 # %% tags=["hide-input"]
 name, h = "decoder.1.cross_attention", 3

@@ -41,7 +41,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -51,7 +51,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/16_gpu_performance.html")
 
 # %% tags=["hide-input"]
 import json
@@ -600,7 +603,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In short training runs, this hardly changed the losses ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). We haven't tried long ones yet.
+# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). Before that, at a learning rate at which Adam learned nothing with either, the run with 16 bits had ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also differed in its random numbers, so we can't tell why. We haven't tried long runs yet.
 #
 # </details>
 #
@@ -1164,7 +1167,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | ReLU | 1.8 |
 # | Adam and clipping | 0.7 |
 # | all others | 3.7 |
-# | the rest of the 36.5 ms: gaps between kernels, or differences between the batches measured | 2.0 |
+# | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
 # At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. By our estimate for an H100, matrix products would take about half of the time; here they take 39%. But the estimate was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
 #

@@ -41,7 +41,7 @@ if "google.colab" in sys.modules:
         opened = f"git+https://github.com/{repository}@{branch}"
     source = source or opened
     print(f"Installing the course from {source}.")
-    print("This takes a while. To use a fork or branch, set `source` above.")
+    print("This takes a while. For a fork or branch, set `source` in this cell.")
     keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
     pip += [f"transformer-course[colab] @ {source}"]
@@ -51,7 +51,10 @@ if "google.colab" in sys.modules:
         error = re.search(message, process.stderr)
         reason = error[1] if error else process.stderr[-500:] or "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
-    print("The course is installed: go on with the next cell.")
+    print("The course is installed. Now run all cells in order, folded ones too.")
+    print("To keep your changes, choose File > Save a copy in Drive.")
+    book = "https://transformer-course.github.io/transformer-course"
+    print(f"With all figures: {book}/chapters/17_wmt14.html")
 
 # %% tags=["hide-input"]
 import io
@@ -474,7 +477,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# (In 2 parts, the base model on 8 GB and the big model on a T4 would come close to the limit.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# (Two parts might also fit in either case, but only just.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #

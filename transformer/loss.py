@@ -119,7 +119,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part_loss, of_x = _chunk_loss(
                 part, weight, correct, real, shares, correct_mass, x_needed, weight_gradient, logits
             )
-            loss = loss + part_loss  # in place, the compiled gradients would be zero with PyTorch 2.11
+            loss = loss + part_loss  # not +=, with which PyTorch 2.11 compiled gradients that were zero
             if of_x is not None:
                 part_gradient.copy_(of_x)
         ctx.save_for_backward(x_gradient if x_needed else None, weight_gradient)

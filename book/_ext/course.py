@@ -50,14 +50,17 @@ def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     app.add_js_file("charts.js")
 
 
-def edit_the_script(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let the edit button of a chapter open its .py file, from which the .ipynb is generated."""
+def lead_buttons(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let a chapter's edit button open its .py file, from which the .ipynb is generated, and Colab one with outputs."""
     if not page.startswith("chapters/"):
         return
+    branch = app.config.html_theme_options["repository_branch"]
     for group in context["header_buttons"]:
         for button in group.get("buttons", []):
             if button.get("label") == "source-edit-button":
                 button["url"] = button["url"].removesuffix(".ipynb") + ".py"
+            elif button.get("text") == "Colab":
+                button["url"] = button["url"].replace(f"/blob/{branch}/", "/blob/with-outputs/", 1)
 
 
 def fix_bibliography_roles(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
@@ -130,6 +133,9 @@ def label_folds(app: Sphinx, doctree: nodes.document) -> None:
         else:
             what = "the code"
         cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
+        for code in cell.findall(nodes.literal_block):
+            code.rawsource = re.sub(r"^# @title .*\n", "", code.astext())  # what Colab shows of a folded cell
+            code[:] = [nodes.Text(code.rawsource)]
 
 
 def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
@@ -167,5 +173,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", indent_wrapped_lines)
     app.connect("html-page-context", wrap_sentences)
-    app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons
+    app.connect("html-page-context", lead_buttons, priority=900)  # after the theme has added its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}

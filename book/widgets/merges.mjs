@@ -88,7 +88,8 @@ function render({ el }) {
       pairs.length ? `Next: ${name(pairs[0])}, ${times(pairs[0].count)}.` : "No pair is left.",
     ].join(" ");
     wordTable.replaceChildren(table("The words, and how often each occurs", ["", "symbols"], words.map(({ symbols, count }) => [`${count} ×`, h("div", { style: "text-align: start" }, ...symbols.map(box(newSymbol)))])));
-    pairTable.replaceChildren(table("The most frequent pairs: the first is merged next", ["", "count"], pairs.slice(0, 6).map((pair) => [name(pair), `${pair.count}`])));
+    const rows = pairs.slice(0, 6).map((pair) => [name(pair), `${pair.count}`]);
+    pairTable.replaceChildren(...(rows.length ? [table("The most frequent pairs: the first is merged next", ["", "count"], rows)] : []));
   }
 
   const field = h("label", { style: "flex: 1 0 100%" }, `Your words (up to ${MAX_TEXT} characters)`, text);

@@ -1000,7 +1000,8 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 @beam_search.mistake(
     "too few candidates",
-    "You look at beam_size candidates only. If some of them finish, too few live on: you need 2 · beam_size.",
+    "You look at beam_size candidates only. If some of them finish, fewer than beam_size prefixes are left to "
+    "continue. Look at the 2 · beam_size best.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, width=1)
@@ -1008,8 +1009,8 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 @beam_search.mistake(
     "too few candidates, until none is left",
-    "You look at beam_size candidates only. If some of them finish, too few live on, and in the end none: you need "
-    "2 · beam_size.",
+    "You look at beam_size candidates only. Each one that finishes makes the beam smaller, until no prefix is left. "
+    "Look at the 2 · beam_size best.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(

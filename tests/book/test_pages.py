@@ -39,6 +39,10 @@ def test_heading_levels_increase_by_one(html, page):
     assert all(after - before <= 1 for before, after in pairwise(levels)), levels
 
 
+def test_the_titles_of_folded_cells_in_colab_are_not_shown(html, page):
+    assert "# @title" not in parse(html / page).text_content()
+
+
 def test_nothing_is_loaded_from_other_sites(html, page):
     tags = parse(html / page).xpath("//*[self::script or self::img or self::iframe or self::source or self::link]")
     loaded = [tag.get("src") or (tag.get("href") if tag.get("rel") != "canonical" else None) for tag in tags]
@@ -87,7 +91,7 @@ def test_links_into_the_repository_resolve(html, page):
 @pytest.mark.parametrize(
     "start",
     [
-        f"https://colab.research.google.com/github/{SLUG}/blob/{REPOSITORY['branch']}/",
+        f"https://colab.research.google.com/github/{SLUG}/blob/with-outputs/",
         f"https://mybinder.org/v2/gh/{SLUG}/{REPOSITORY['branch']}?urlpath=lab/tree/",
     ],
     ids=["colab", "binder"],

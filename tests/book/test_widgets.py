@@ -91,6 +91,7 @@ def test_controls_end_where_there_is_nothing_more(light):
     assert merges.locator("button").evaluate_all(disabled) == [True, False, False, True]
     merges.get_by_role("button", name="To the end").click()
     assert merges.locator("button").evaluate_all(disabled) == [False, True, True, False]
+    assert merges.locator("table").count() == 1, "at the end there are no pairs"
     positions.get_by_label("distance k").fill("-5")
     assert "Blue: position 5. Orange: position 0, the first one." in positions.inner_text()
     assert "−" in positions.inner_text()

@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from book import sync
+from transformer.interactive.widgets import javascript
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("_config.yml", "pyproject.toml", "README.md", "CITATION.cff")
@@ -156,6 +157,46 @@ def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_
         assert code[tag].jupyter.source_hidden, tag
         assert code[tag].cellView == "form", tag
     assert set(code["raises-exception"]) == {"tags"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "source", "title"),
+    [
+        ("hide-input", 'Picture(figure, alt="A map.")', sync.FIGURE),
+        ("hide-input", 'explorer(description="A map.")', sync.FIGURE),
+        ("hide-cell", "SourceCode(attention)", sync.PACKAGE),
+        ("hide-cell", "def helper(): ...", sync.CODE),
+        ("remove-cell", 'assert row == "alt="', sync.CHECK),
+    ],
+)
+def test_colab_shows_a_title_in_place_of_folded_code(repository, tag, source, title):
+    script = repository / "chapters" / "02_two.py"
+    imports = '# %% tags=["hide-input"]\nimport torch\nPicture(torch.ones(2), alt="Two.")'
+    script.write_text(f'# %% [markdown]\n# # Two\n\n{imports}\n\n# %% tags=["{tag}"]\n{source}\n\n# %%\nx = 2\n')
+    assert run(repository) == 0
+    code = [
+        cell for cell in nbformat.read(script.with_suffix(".ipynb"), as_version=4).cells if cell.cell_type == "code"
+    ]
+    assert [cell.source.splitlines()[0] for cell in code[:3]] == [
+        "# @title Setup: in Colab, run this cell first",
+        f"# @title {sync.IMPORTS}",
+        f"# @title {title}",
+    ]
+    assert code[2].source.splitlines()[1:] == [source] and code[3].source == "x = 2"
+    assert "@title" not in script.read_text("utf-8").split(sync.READY["chapters"].splitlines()[1])[1]
+
+
+def test_a_notebook_shows_a_widget_of_the_book_in_a_cell_of_its_own(repository):
+    div = '# <div class="widget" data-widget="masks">\n#\n# | a table |\n#\n# </div>\n'
+    (repository / "chapters" / "02_two.py").write_text(f"# %% [markdown]\n# # Two\n#\n{div}#\n# ## Next\n")
+    assert run(repository) == 0
+    before, cell, after, _ = nbformat.read(repository / "chapters" / "02_two.ipynb", as_version=4).cells
+    assert before.source.endswith("</div>") and after.source == "## Next"
+    assert cell.source.startswith(f"# @title {sync.INTERACTIVE}\n")
+    assert {"remove-cell", "skip-execution"} <= set(cell.metadata.tags), "the book shows the widget itself"
+    shown = {}
+    exec(cell.source.replace('widget("masks")', 'shown = widget("masks")'), shown)
+    assert shown["shown"].get_state()["_esm"] == javascript("masks")
 
 
 def test_cell_ids_stay_when_a_cell_is_added(repository):
@@ -307,7 +348,8 @@ def test_if_that_is_unknown_the_course_itself_is_installed(colab, serve, capsys,
     assert colab()[-1] == f"transformer-course[colab] @ {COURSE}"
     first, *more = capsys.readouterr().out.splitlines()
     assert first == f"Installing the course from {COURSE}."
-    assert "To use a fork or branch, set `source` above" in more[0] and "go on with the next cell" in more[1]
+    assert "For a fork or branch, set `source` in this cell" in more[0] and "run all cells in order" in more[1]
+    assert more[3].endswith("/chapters/01_one.html")
 
 
 def test_a_source_that_was_chosen_is_installed(colab, serve):

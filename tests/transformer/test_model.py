@@ -3,6 +3,7 @@ import torch
 from torch import Tensor
 
 from transformer.config import PRESETS, Initialization, ModelConfig, Norm, Positions, Tying
+from transformer.data.tokenizer import BOS, PAD
 from transformer.errors import UserError
 from transformer.inspection import parameter_counts
 from transformer.model import Transformer
@@ -148,6 +149,15 @@ def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> Non
     memory, _ = model.encode(torch.tensor([[5, 6, 7]]))
     turned, _ = model.encode(torch.tensor([[7, 6, 5]]))
     assert not torch.allclose(turned, memory.flip(1), atol=1e-3)
+
+
+def test_in_training_padding_before_a_token_is_rejected(tiny: Transformer) -> None:
+    """There, the decoder's mask is only causal, so the token would attend to the padding."""
+    source, target = torch.tensor([[4, 5]] * 2), torch.tensor([[BOS, PAD, 5], [BOS, 5, PAD]])
+    tiny.eval()(source, target)
+    tiny.train()(source[1:], target[1:])
+    with pytest.raises(ValueError, match="all padding of a target must be at its end"):
+        tiny(source, target)
 
 
 @pytest.mark.parametrize(
