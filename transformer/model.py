@@ -174,15 +174,13 @@ class Transformer(nn.Module):
             ValueError: if the target is not token ids (see `embed`), or if a real token follows padding in training
                 (checked on a CPU only).
         """
+        if self.training:
+            _check_padding(target)
         x = self.embed(target, self.target_embedding)
         # In training, we pass None, which means the plain causal mask: it is faster, and enough.
         # All padding is at the end, so it already hides padding from every real token; and the
         # loss ignores the outputs at padding, the only ones that differ.
         mask = None if self.training else target_mask(target, PAD)
-        if self.training and target.is_cpu and not torch.compiler.is_compiling():
-            is_padding = target == PAD
-            if (is_padding[:, :-1] & ~is_padding[:, 1:]).any():
-                raise ValueError("in training, all padding of a target must be at its end")
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
         return self.decoder_norm(x).to(x.dtype)  # on a GPU, autocast computes a norm in float32
@@ -259,3 +257,11 @@ class Transformer(nn.Module):
         for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, self_cache)
         return self.logits(self.decoder_norm(x).to(x.dtype))  # as in `decode`
+
+
+def _check_padding(target: Tensor) -> None:
+    """Check, on a CPU only, that no token follows padding: in training, the mask wouldn't hide the padding from it."""
+    if target.is_cpu and not torch.compiler.is_compiling():
+        is_padding = target == PAD
+        if (is_padding[:, :-1] & ~is_padding[:, 1:]).any():
+            raise ValueError("in training, all padding of a target must be at its end")

@@ -2,8 +2,11 @@
 
 import html
 import importlib
+import inspect
 import json
 import re
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from transformer.plots.style import Picture
+from transformer.plots.style import Picture, SourceCode
 
 VENDOR = Path(__file__).parent.parent / "_vendor"
 CODE = re.compile(r'(<div class="highlight-(?!myst-ansi)[^>]*><div class="highlight"><pre>)(.*?)(?=</pre>)', re.DOTALL)
@@ -163,9 +166,33 @@ class PictureDirective(SphinxDirective):
         return [nodes.raw("", Picture(figure, self.options.get("alt", ""))._repr_html_(), format="html")]
 
 
+class SourceDirective(SphinxDirective):
+    """``{source}``: the code of functions and classes, a name such as ``transformer.masks.causal_mask`` per line."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes in place of the directive."""
+        found = [_find(name.strip()) for name in self.content]
+        for item in found:
+            self.env.note_dependency(str(inspect.getsourcefile(item)))
+        code = repr(SourceCode(*found))
+        return [nodes.literal_block(code, code, language="python")]
+
+
+def _find(name: str) -> Any:
+    """Return the function, class or method with a full name."""
+    parts = name.split(".")
+    for n in range(len(parts) - 1, 0, -1):
+        with suppress(ModuleNotFoundError):
+            return reduce(getattr, parts[n:], importlib.import_module(".".join(parts[:n])))
+    raise ExtensionError(f"there is no {name}")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive and the event handlers with Sphinx."""
     app.add_directive("picture", PictureDirective)
+    app.add_directive("source", SourceDirective)
     app.connect("doctree-resolved", link_within_the_book)
     app.connect("doctree-read", label_folds)
     app.connect("doctree-read", keep_punctuation)
