@@ -33,7 +33,7 @@ WEEKLY = {
 }
 """Looks of the pages outside the sample that a test looks at weekly; for all other tests, it is the dark one."""
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
-OTHERS = {"genindex.html", "search.html", "prf-prf.html", "404.html"}
+OTHERS = {"genindex.html", "search.html", "404.html"}
 
 
 def built_pages() -> list[str]:
