@@ -46,11 +46,8 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import copy
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from statistics import fmean, stdev
 
 import torch
 import torch.nn.functional as F
@@ -595,6 +592,10 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 # **Which one is best?** On the course's pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. (Scores on real text are far lower, because its sentences aren't so simple.) The differences are clearly larger than the spread over seeds ([Results](../book/results.md)). So the choice can matter.
 
 # %% tags=["remove-cell"]
+import json
+from pathlib import Path
+from statistics import fmean, stdev
+
 energy = torch.linalg.svdvals(sinusoidal_encoding(100, 512)).square()
 assert energy[:29].sum() < 0.99 * energy.sum() <= energy[:30].sum()
 file = Path("../book/results/positions.json")

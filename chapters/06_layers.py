@@ -56,11 +56,8 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/06_layers.html")
 
 # %% tags=["hide-input"]
-import json
 import math
 from itertools import islice
-from pathlib import Path
-from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -917,6 +914,10 @@ Captioned(
 )
 
 # %% tags=["remove-cell"]
+import json
+from pathlib import Path
+from statistics import fmean
+
 failed = final.pop(("post", "no warm-up", 0.01))
 assert abs(failed - math.log(12)) < 0.1, "has learned nothing"
 assert max(final.values()) < position_only, "all others read the letters"
