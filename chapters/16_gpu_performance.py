@@ -84,7 +84,11 @@ from transformer.config import ModelConfig
 from transformer.data.batching import Sequences, collate, token_batches
 from transformer.device import Device, choose_device
 from transformer.layers import EncoderLayer
-from transformer.loss import linear_label_smoothed_cross_entropy
+from transformer.loss import (
+    _chunk_loss,
+    _LinearCrossEntropy,
+    linear_label_smoothed_cross_entropy,
+)
 from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.curves import curves
@@ -98,14 +102,13 @@ from transformer.plots.roofline import (
     roofline,
 )
 from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import Captioned, Picture
+from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.recipes import RECIPES
 from transformer.training.memory import estimate_memory, peak_memory
 from transformer.training.trainer import batch_loss
 
 torch.set_printoptions(precision=4, sci_mode=False)
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # a quiet profiler
-device = choose_device()
 
 # All operations of an encoder layer, for each token, with activations in 16 bits.
 # FLOP: floating-point operations; traffic: bytes read and written.
@@ -160,18 +163,6 @@ def estimated_time(operation, gpu, tokens=2**14):
     """Seconds, if each tensor is read from the GPU's memory and written to it."""
     intensity = arithmetic_intensity(operation, tokens)
     return operation.flop * tokens / (attainable_teraflops(gpu, intensity) * 1e12)
-
-
-def best_seconds(work, tries=3):
-    work()  # the first time is slower
-    times = []
-    for _ in range(tries):
-        device.synchronize()
-        start = time.perf_counter()
-        work()
-        device.synchronize()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def group(operation):
@@ -233,9 +224,11 @@ assert shown == [42, 58], shown
 #
 # By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
-# %% tags=["hide-input"]
+# %%
+device = choose_device()  # a GPU, if there is one
+hardware = "CPU" if device.type == "cpu" else "GPU"
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
-print(f"This page was built on a {device.type.upper()} in {dtype}.")
+print(f"This chapter ran on a {hardware} in {dtype}.")
 
 # %% [markdown]
 # ## Kernels and launches
@@ -333,6 +326,8 @@ assert 1000 < counter.count < 1100
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
 model = Transformer(config).to(device.torch_device)
+rng = np.random.default_rng(0)  # 128 random sentences of 15 tokens:
+equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
 
 
 def forward_backward(batch):
@@ -341,10 +336,25 @@ def forward_backward(batch):
     model.zero_grad()
 
 
+# %% [markdown]
+# To time such work, we run it several times and take the shortest time. `synchronize` waits until the GPU has finished:
+
+
+# %%
+def best_seconds(work, tries=3):
+    work()  # the first time is slower
+    times = []
+    for _ in range(tries):
+        device.synchronize()
+        start = time.perf_counter()
+        work()
+        device.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
 # %% tags=["hide-input"]
 torch.manual_seed(0)
-rng = np.random.default_rng(0)
-equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
 sizes = [1, 2, 4, 8, 16, 32, 64, 128]
 batches = [collate(equal, equal, range(n)).to(device.torch_device) for n in sizes]
 rounds = [
@@ -356,7 +366,7 @@ throughput = [b.n_tokens / t / 1000 for b, t in zip(batches, fastest, strict=Tru
 Picture(
     curves(
         [16 * size for size in sizes],
-        {f"on this {device.type.upper()}": throughput},
+        {f"on this {hardware}": throughput},
         "target tokens in the batch",
         "Throughput (1,000 target tokens per second)",
         log2_x=True,
@@ -396,8 +406,12 @@ def least_seconds(flop, n_bytes, flop_rate, byte_rate):
     return max(flop / flop_rate, n_bytes / byte_rate)
 
 
-assert least_seconds(1000, 3 * 4000, 100, 10) == 1200
-assert least_seconds(2 * 100**3, 3 * 40_000, 100, 10) == 20_000
+addition = least_seconds(1000, 3 * 4000, 100, 10)
+product = least_seconds(2 * 100**3, 3 * 40_000, 100, 10)
+print(f"addition {addition:,.0f} s, product {product:,.0f} s")
+
+# %% tags=["remove-cell"]
+assert (addition, product) == (1200, 20_000)
 
 # %% [markdown]
 # How fast is the machine that ran this chapter? We time a large float32 matrix product for $F$ and a large addition for $B$:
@@ -465,7 +479,7 @@ assert round(2 * d_model * 2**14 / 1e6) == 17
 # %% [markdown]
 # Of these operations, only the matrix product that computes queries, keys and values (Q, K, V) can reach the peak. Even attention's product of queries and keys (Q·K) is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. It assumes that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
+# The folded cell at the top lists each operation's FLOP and bytes. Its function `operations()` returns the list. We assume that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
 
 # %%
 with torch.device("meta"):
@@ -475,12 +489,14 @@ with FlopCounterMode(display=False) as counter:
     encoder_layer(x, None)
 inside = ("scores", "weights × values")
 ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
-assert counter.get_total_flops() == 1000 * length * ours
+counted = counter.get_total_flops() / (1000 * length)
+print(f"{counted:,.0f} FLOP per token, on our list {ours:,}")
+assert counted == ours
 
 # %% [markdown]
 # In the same way we count the FLOP of a training step of the base model with 25,000 tokens on each side. At a GPU's peak, the paper's 100,000 steps would take:
 
-# %% tags=["hide-input"]
+# %%
 with torch.device("meta"):
     model_on_meta = Transformer(replace(base, attention="explicit"))
 with FlopCounterMode(display=False) as counter:
@@ -1149,6 +1165,12 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
+# The folded cell shows the code of this loss, which training uses. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the gradient of the loss. In mixed precision, $x$, $W$ and the logits are 16-bit products, while the softmax, the loss and the sum of the gradients of $W$ are in float32, the type of `shares`.
+
+# %% tags=["hide-cell"]
+SourceCode(_LinearCrossEntropy, _chunk_loss)
+
+# %% [markdown]
 # ## All together
 #
 # How much faster does all this make training? We have two answers: measurements of complete training steps on an H200, and a ladder of changes for your machine.
@@ -1300,7 +1322,7 @@ for file, speed, share in (
 #
 # We begin with the training step of a typical tutorial and make one change after another, always with the same random sentences. A batch is either 32 sentences of any length, or sentences of [similar length](09_data_and_batching.ipynb) with up to 800 target tokens.
 
-# %% tags=["hide-cell"]
+# %%
 rng = np.random.default_rng(1)
 sizes = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
 V = config.vocab_size
@@ -1309,7 +1331,11 @@ by_length = token_batches(texts, texts, 800, seed=1)[:5]
 chosen = rng.permutation(np.concatenate(by_length))  # the same sentences
 by_count = [chosen[i : i + 32] for i in range(0, len(chosen), 32)]
 
+# %% [markdown]
+# A tutorial's loss needs all logits at once. The package's loss works in chunks:
 
+
+# %%
 def loss_of_all_logits(model, batch):
     logits = model(batch.source, batch.decoder_input).flatten(0, 1)
     return F.cross_entropy(
@@ -1325,6 +1351,9 @@ def loss_in_chunks(model, batch):
     return batch_loss(model, batch, smoothing=0.1)
 
 
+# %% [markdown]
+# Each version of the step has a form of attention, a loss, its batches, and the number format of mixed precision, if it has that:
+
 # %%
 ladder = {
     "a tutorial's step": ("explicit", loss_of_all_logits, by_count, None),
@@ -1339,7 +1368,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
 
 # %% [markdown]
-# We check that all versions compute the same loss, up to rounding, and time their training steps with all batches, several times. The figure compares this with the time of the first version:
+# We check that all versions compute the same loss, up to rounding, and time their training steps with all batches, several times. The figure compares this with the time of the first version. Where the dots of two rows overlap, don't trust the order of their medians.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1406,14 +1435,14 @@ Picture(
         "bar at the median. The table above has the medians."
     ),
     caption=(
-        f"Each row adds one change to the training step (on this {device.type.upper()}); "
+        f"Each row adds one change to the training step (on this {hardware}); "
         "dots are rounds, the bar their median. The gain of each change depends on the "
         "machine."
     ),
 )
 
 # %% [markdown]
-# Batches by length save work on any machine, because there is less padding. What fused attention and the loss in chunks gain depends on the machine. (Where the dots of two rows overlap, don't trust the order of their medians.) On a GPU, the ladder has two more steps, mixed precision and `torch.compile`: run this chapter in Colab (*Runtime → Change runtime type*).
+# Batches by length save work on any machine, because there is less padding. What fused attention and the loss in chunks gain depends on the machine. With a GPU (in Colab, *Runtime → Change runtime type*), the ladder has two more steps, mixed precision and `torch.compile`.
 
 # %% [markdown]
 # ## Several GPUs
@@ -1445,6 +1474,7 @@ torch.manual_seed(0)
 gradients = list(torch.randn(4, 12))
 for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
+print("each GPU has the sum of all gradients")
 
 # %% [markdown]
 # Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its data sheet's peak, as the H200 did?
@@ -1507,7 +1537,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # </details>
 #
-# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero (with 2.13 it doesn't). So before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps.
+# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero (with 2.13 it doesn't). So before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps. The package compares the norms of the two gradients before every compiled training, and trains uncompiled if they differ too much.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. Count the tokens that aren't padding.
 
