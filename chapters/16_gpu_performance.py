@@ -228,7 +228,7 @@ assert shown == [42, 58], shown
 device = choose_device()  # a GPU, if there is one
 hardware = "CPU" if device.type == "cpu" else "GPU"
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
-print(f"This chapter ran on a {hardware} in {dtype}.")
+print(f"This chapter runs on a {hardware} in {dtype}.")
 
 # %% [markdown]
 # ## Kernels and launches
@@ -249,7 +249,7 @@ def timeline(kernel_time, n=6, launch_time=5.0):
 
 
 # %% [markdown]
-# The kernels take 2 µs (left) or 8 µs (right). Look for the gaps on the GPU:
+# The kernels take 2 µs on the left and 8 µs on the right. Look for the gaps on the GPU:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -319,7 +319,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# On a real GPU the count differs a little (here, attention is in its explicit form), but roughly a thousand launches of 5 µs take 5 ms. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform), which record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little, because the *meta* device runs attention in its explicit form, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies. Larger batches make each kernel longer. Fusion, explained below, makes fewer of them. And **CUDA graphs**, named after NVIDIA's platform, record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
 # Larger batches help on a CPU, too, where operations also have a fixed cost. The figure shows the **throughput** of both passes of a small translation model, in target tokens per second:
 
@@ -382,7 +382,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. (On a CPU it can fall again, when a batch no longer fits into the caches.) Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a CPU it can fall again, when a batch no longer fits into the caches. Use the largest batch that fits into memory and trains well. The paper used 25,000 tokens on each side (§5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -429,7 +429,7 @@ print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 # %% [markdown]
 # ### The roofline
 #
-# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers (see *Mixed precision*). The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
+# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers. The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -477,7 +477,7 @@ assert round(ridge_point(h100)) == 295
 assert round(2 * d_model * 2**14 / 1e6) == 17
 
 # %% [markdown]
-# Of these operations, only the matrix product that computes queries, keys and values (Q, K, V) can reach the peak. Even attention's product of queries and keys (Q·K) is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
+# Of these operations, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
 # The folded cell at the top lists each operation's FLOP and bytes. Its function `operations()` returns the list. We assume that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
 
@@ -517,7 +517,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 #
 # <details><summary>Why Megatron-LM's authors report 52%, and how fast the Transformer paper's GPUs were</summary>
 #
-# A quarter of the 52% was a second forward pass that saves memory (*activation checkpointing*, below). If such recomputation is counted, the share is called **HFU**, hardware FLOPs utilisation.
+# A quarter of the 52% was a second forward pass that saves memory, *activation checkpointing*. If such recomputation is counted, the share is called **HFU**, hardware FLOPs utilisation.
 #
 # In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5).
 #
@@ -526,7 +526,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 # %% [markdown]
 # ## Mixed precision
 #
-# A memory-bound operation takes half the time if each number has half as many bytes. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction** (also called *mantissa* or *significand*), which holds its digits, and an **exponent**, which says how far to shift the point:
+# A memory-bound operation takes half the time if each number has half as many bytes. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction**, also called *mantissa*, which holds its digits, and an **exponent**, which says how far to shift the point:
 
 # %% tags=["hide-input"]
 formats = {
@@ -604,7 +604,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained (**master weights**) and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** (add up) in float32. ReLU and dropout run in 16 bits, too. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained, the **master weights**, and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** them, that is, add them up, in float32. ReLU and dropout run in 16 bits, too. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -621,13 +621,13 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32 (on a CPU, they keep the type of their input). A layer norm then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). Before that, at a learning rate at which Adam learned nothing with either, the run with 16 bits had ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also differed in its random numbers, so we can't tell why. We haven't tried long runs yet.
+# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. A layer norm on a GPU then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). Before that, at a learning rate at which Adam learned nothing with either, the run with 16 bits had ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also differed in its random numbers, so we can't tell why. We haven't tried long runs yet.
 #
 # </details>
 #
 # ### Loss scaling
 #
-# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. (Below the *smallest normal* number in the table, it still has **subnormal** numbers with fewer digits, but these end at $6 \cdot 10^{-8}$.) **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. Below the *smallest normal* number in the table, it still has **subnormal** numbers with fewer digits, but these end at $6 \cdot 10^{-8}$. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
@@ -673,7 +673,7 @@ assert 7 < errors[1] / errors[0] < 9, errors
 # %% [markdown]
 # ## Fusion and compilation
 #
-# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. For each number of the output, these three kernels read and write 7.5 numbers of 16 bits (a byte in dropout's mask counts as half of one). A single kernel that does the work of all three moves only 3.5. This is called **fusion**, and `torch.compile` does it for you:
+# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. For each number of the output, these three kernels read and write 7.5 numbers of 16 bits. A single kernel that does the work of all three moves only 3.5. This is called **fusion**, and `torch.compile` does it for you:
 #
 # ```python
 # compiled = torch.compile(model)  # its first call takes a while
@@ -689,9 +689,11 @@ assert 7 < errors[1] / errors[0] < 9, errors
 # | all three | 4 | 3.5 | 7.5 |
 # | **one fused kernel** | 2 | 1.5 | 3.5 |
 #
+# A byte in dropout's mask counts as half a number of 16 bits.
+#
 # </details>
 #
-# Fusion also saves launches. `torch.compile` doesn't fuse everything: in the step that we measured (see *All together*), ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention (below).
+# Fusion also saves launches. `torch.compile` doesn't fuse everything: in the step that we measured, which is described below, ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention.
 #
 # **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak above the bars. Then choose 64 tokens.
 
@@ -842,7 +844,7 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products (`mm`; `addmm` and `addmm_` also add a bias or another matrix) and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products and fused attention are fine; most others are candidates for fusion. On a CPU, the table calls a matrix product `mm`, or `addmm` if it also adds a bias or another matrix. On a GPU, its rows are kernels, and `gemm` in a kernel's name means a matrix product. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
@@ -866,9 +868,9 @@ for block in (slice(0, 2), slice(2, 4)):
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# (Subtracting the maximum avoids [overflow](02_attention.ipynb).) In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
+# Subtracting the maximum avoids [overflow](02_attention.ipynb). In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM (**tiling**), so the scores never leave the chip. This function shows the steps, not the speed, because each PyTorch operation is a kernel of its own:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM, so the scores never leave the chip. This is called **tiling**. The next function shows the steps, not the speed, because each PyTorch operation is a kernel of its own:
 
 
 # %%
@@ -910,11 +912,11 @@ print("blockwise = fused = explicit")
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
-# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. (That would be enough for the decoder's self-attention: padding is at the end, where the causal mask hides it from the real tokens.) A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
+# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
 #
 # </details>
 #
-# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials (*log-sum-exp*). In the backward pass it recomputes the weights from the queries, the keys and this number. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
+# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials, also called *log-sum-exp*. In the backward pass it recomputes the weights from the queries, the keys and this number. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -1076,9 +1078,9 @@ assert b[1].activations > 0.5 * b[0].activations
 # <details><summary>When the peak comes, and why bfloat16 saves less than half</summary>
 #
 # - **The peak** comes between the forward and the backward pass, when all activations are in memory and the loss is computed.
-# - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. (In the last bar, those of the earlier batches do.)
+# - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. Only in the last bar do those of the earlier batches exist.
 # - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep their input in float32.
-# - **The loss** (grey) is computed in chunks (see below). In bfloat16 it is larger, because the softmax needs additional copies in float32.
+# - **The loss** (grey) is computed in chunks, as the next section explains. In bfloat16 it is larger, because the softmax needs additional copies in float32.
 #
 # </details>
 #
@@ -1148,12 +1150,13 @@ weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
 target = torch.randint(8000, (512,))
 with torch.no_grad():
     loss, *gradients = chunked_loss(x, weight, target)
+print("kept for the backward pass")
 for form in (plain_loss, linear_label_smoothed_cross_entropy):
     assert_close(form(x, weight, target), loss)
     by_form = torch.autograd.grad(form(x, weight, target), (x, weight))
     assert_close(by_form, tuple(gradients))
     kept_here = kept_bytes(lambda form=form: form(x, weight, target)) / 2**20
-    print(f"{form.__name__:36} keeps {kept_here:4.1f} MiB")
+    print(f"{form.__name__:35} {kept_here:4.1f} MiB")
 
 # %% tags=["remove-cell"]
 assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 2**20 / 3
@@ -1165,7 +1168,7 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# The folded cell shows the code of this loss, which training uses. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the gradient of the loss. In mixed precision, $x$, $W$ and the logits are 16-bit products, while the softmax, the loss and the sum of the gradients of $W$ are in float32, the type of `shares`.
+# The folded cell shows the code of this loss, which training uses. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32, the type of `shares`.
 
 # %% tags=["hide-cell"]
 SourceCode(_LinearCrossEntropy, _chunk_loss)
@@ -1187,7 +1190,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products (we didn't profile that step), and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
+# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products, although we didn't profile that step, and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
 #
 # Where do the 36.5 ms go?
 #
@@ -1202,7 +1205,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. By our estimate for an H100, matrix products would take about half of the time; here they take 39%. But the estimate was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. (The kernels were recorded in 10 other steps.)
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. By our estimate for an H100, matrix products would take about half of the time; here they take 39%. But the estimate was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. The kernels were recorded in 10 other steps.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 
@@ -1352,7 +1355,7 @@ def loss_in_chunks(model, batch):
 
 
 # %% [markdown]
-# Each version of the step has a form of attention, a loss, its batches, and the number format of mixed precision, if it has that:
+# Each version of the step has a form of attention, a loss, batches and, with mixed precision, a 16-bit number format:
 
 # %%
 ladder = {
@@ -1447,7 +1450,7 @@ Picture(
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum (**all-reduce**), and all take the same step. For the all-reduce, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum, and all take the same step. This exchange is called **all-reduce**. For it, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
 #
 # - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
@@ -1494,7 +1497,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix (30% of all), is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the last 30% can't overlap with computing. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix, is 30% of all and is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the last 30% can't overlap with computing. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1537,7 +1540,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # </details>
 #
-# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero (with 2.13 it doesn't). So before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps. The package compares the norms of the two gradients before every compiled training, and trains uncompiled if they differ too much.
+# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero. With 2.13 it doesn't, but before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps. The package compares the norms of the two gradients before every compiled training, and trains uncompiled if they differ too much.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. Count the tokens that aren't padding.
 
@@ -1578,12 +1581,12 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # </details>
 # <details><summary>B. it ignores small attention weights</summary>
 #
-# No. It is exact up to rounding, as our check shows. (There are approximate methods, but this isn't one.)
+# No. It is exact up to rounding, as our check shows. There are approximate methods, but this isn't one.
 #
 # </details>
 # <details><summary>C. the scores are never written to the GPU's large memory</summary>
 #
-# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, but far fewer bytes to move if the sequence is long. (For 16 tokens, we measured that the explicit form is faster.)
+# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, but far fewer bytes to move if the sequence is long. For 16 tokens, we measured that the explicit form is faster.
 #
 # </details>
 # <details><summary>D. it runs in 16 bits</summary>
@@ -1651,7 +1654,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations are memory-bound on it?
 # 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Make a list of its operations like the one at the top.
-# 3. **Long texts.** Set `length` to 1,000 where the list of operations is made, and run that cell and those that draw it. (Cells with `assert` check the book's own numbers: skip them.) Which operation takes the most time now, and what does fused attention gain?
+# 3. **Long texts.** Set `length` to 1,000 where the list of operations is made, and run that cell and those that draw it. Skip cells with `assert`, which check the book's own numbers. Which operation takes the most time now, and what does fused attention gain?
 # 4. **Idle time.** On a GPU, profile a step with 64 and one with 16,000 tokens, and compare how long the GPU is idle between kernels.
 #
 # </details>
