@@ -148,7 +148,7 @@ Captioned(
 # %% [markdown]
 # The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
 #
-# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do.
+# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do. All this runs on the CPU; the GPU is for `transformer bench` and for training the full model.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
@@ -302,9 +302,14 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # </details>
 #
-# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). At the speeds that we measured, in target tokens per second, how long would the whole training take?
+# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). At the speeds that we measured, the whole training would take:
+#
+# | model | target tokens/s | hours | utilisation |
+# |---|---|---|---|
+# | base | 684,000 | 1.0 | 26% |
+# | big | 324,000 | 6.4 | 42% |
 
-# %% tags=["hide-input"]
+# %% tags=["remove-cell"]
 stored = Path("../book/results/gpu")
 if stored.exists():  # not in Colab
     files = {
@@ -338,11 +343,6 @@ if stored.exists():  # not in Colab
         utilisation = achieved * real / data_sheet
         row = [f"{round(speed, -3):,.0f}", f"{hours:.1f}", f"{utilisation:.0%}"]
         rows.append([name, *row])
-    header = ["model", "tokens/s", "hours", "utilisation"]
-    print(tabulate(rows, header, disable_numparse=True))
-
-# %% tags=["remove-cell"]
-if stored.exists():
     assert rows == [
         ["base", "684,000", "1.0", "26%"],
         ["big", "324,000", "6.4", "42%"],
@@ -535,13 +535,15 @@ Picture(
 # transformer translate runs/wmt14-base "The old woman is not here."
 # ```
 #
-# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU.
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`, the value of `RECIPE`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
+#
+# The folded cell also changes this session for good: its working folder becomes a temporary one, `work`, the course's data are kept there, too, and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
-# If WMT14 has been downloaded (`transformer prepare wmt14-base` does it), the cells train the paper's base model, which takes hours. In the folded code, `RECIPE` is the recipe that they use, and `shell` runs a line as your terminal would.
+# If WMT14 has been downloaded by `transformer prepare wmt14-base`, the cells train the paper's base model, which takes hours. Then `RECIPE` is `wmt14-base`, `FULL_SIZE` is true, and neither the working folder nor the data folder changes.
 #
-# `$SMALL` and `$DEVICE` are then empty. `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is a temporary folder. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
+# `$SMALL` and `$DEVICE` are then empty. `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is the folder `work`. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
 #
 # </details>
 
@@ -589,6 +591,8 @@ printed = []  # the lines of the latest command
 def shell(line, exit_code=0):
     """Run a `transformer` command and print its output."""
     print("\n    ".join(wrap(f"$ {line}", 86)))
+    # As in a new process: an earlier command on a GPU has turned it off.
+    torch.backends.cuda.enable_flash_sdp(True)
     output, status = io.StringIO(), 0
     with redirect_stdout(output), redirect_stderr(output):
         try:
@@ -651,26 +655,28 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes a few training steps on your machine and estimates how long the whole run will take. When you run it for `wmt14-base`, compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
-
-# %% tags=["skip-execution"]
-shell(f"transformer bench {RECIPE}")
-
-# %% [markdown]
+# `bench` takes a few training steps on your machine and estimates how long the whole run will take. We don't run it on this page. Type it in a terminal, or in Colab with `!` in front:
+#
+# ```bash
+# transformer bench wmt14-base
+# ```
+#
+# Compare its row *whole training* with the chart at the top. The [results page](../book/results.md) has such measurements.
+#
 # ### Train
 #
-# `train` prints its progress, and saves checkpoints and the values of the training curves:
+# `train` saves checkpoints and the values of the training curves, and prints a line of progress every 50 steps. In a terminal you see each line at once, here all of them at the end:
 
 # %% tags=["wrap-output"]
 shell(f"transformer train {RECIPE} $SMALL $DEVICE")
+run = Path("runs") / RECIPE
 
 # %% [markdown]
-# Every 50 steps, the command prints the training loss (with label smoothing), the learning rate, the speed in target tokens per second and the remaining time (*ETA*). At each validation it prints the validation loss (without label smoothing) and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`; we average checkpoints before that, as the paper does.
+# A line of progress has the training loss, which includes label smoothing, the learning rate, the speed in target tokens per second and the remaining time (*ETA*). At each validation, `train` prints the validation loss, without label smoothing, and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`; we average checkpoints before that, as the paper does.
 #
-# All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Here, point at a step to see its numbers:
+# All of it is kept in the **run folder**, `run` in the code, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Here, point at a step to see its numbers:
 
 # %% tags=["hide-input"]
-run = Path("runs") / RECIPE
 Captioned(
     training_curves(
         read_metrics(run),
@@ -777,7 +783,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. Open this page in Colab and install the course with its first cell. Then run the same lines in each new session, and the training continues:
+# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. In a new session, run only this notebook's first cell and then these lines. Do the same in every later session, and the training continues:
 #
 # ```text
 # from google.colab import drive
@@ -786,6 +792,8 @@ for gpu in ("T4", "A100"):
 # %env TRANSFORMER_DATA=/content/drive/MyDrive/wmt14
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
+#
+# Don't choose *Run all* in such a session: this page would find WMT14 on the Drive, and its small training would become the full one, which takes hours.
 #
 # Empty the Drive's bin from time to time: checkpoints that the run has deleted still count towards your storage, and all 100 with their training states take 76 GB, far more than the 15 GB of a free account.
 
@@ -898,7 +906,9 @@ if not FULL_SIZE:
 # With `--n-best 3`, `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
 
 # %% tags=["wrap-output"]
-shell(f"transformer translate {run} 'The old woman is not here.' --n-best 3")
+shell(
+    f"transformer translate {run} 'The old woman is not here.' --n-best 3 $DEVICE"
+)
 
 # %% [markdown]
 # After 300 small steps, the output is German, but not yet a good translation.
