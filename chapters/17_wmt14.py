@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. (We haven't trained this model at full size yet. At the speed that we measured in twenty steps on one H200, it would take about an hour.)
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. We haven't trained this model at full size yet. At the speed that we measured in twenty steps on one H200, it would take about an hour.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -146,7 +146,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Double the utilisation, and time and price both halve.
+# The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price, although in practice the utilisation then falls somewhat. Double the utilisation, and time and price both halve.
 #
 # This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do. All this runs on the CPU; the GPU is for `transformer bench` and for training the full model.
 #
@@ -170,9 +170,9 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # Which weight matrices is a token's vector multiplied by? With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and a vocabulary of $V$ tokens:
 #
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
-# - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention (for the query and the output) and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
+# - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention for the query and the output, and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup, and biases and layer norms are negligible. Attention itself has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as multiplying a vector by a matrix of $2 \cdot n \cdot d$ weights. (The scores that the causal mask hides are computed, too.)
+# Embedding a token is only a lookup, and biases and layer norms are negligible. Attention itself has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as multiplying a vector by a matrix of $2 \cdot n \cdot d$ weights. We count the scores that the causal mask hides, because they are computed, too.
 
 
 # %%
@@ -200,7 +200,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# One source token and one target token together pass through every weight once. (The embedding table counts once, as the output layer's matrix.) So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
+# One source token and one target token together pass through every weight once. The embedding table counts once, as the output layer's matrix. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
@@ -217,7 +217,7 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (Our model has 63 million parameters; the paper's Table 3 says 65.)
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. Our model has 63 million parameters; the paper's Table 3 says 65.
 #
 # The figure shows where the operations are spent. The shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
@@ -294,11 +294,11 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others. So the hours below are rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200 (below), much shorter.
+# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others. So the hours below are rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200, much shorter.
 #
 # <details><summary>Why these utilisations are lower than the shares in chapter 16</summary>
 #
-# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs. It also counts padding as work, and compares some speeds with the *measured* peak, that of large matrix products alone (760 instead of 989 TFLOP/s on the H200). The second run was short: the paper trained the big model on almost six times as many tokens.
+# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs. It also counts padding as work, and compares some speeds with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200. The second run was short: the paper trained the big model on almost six times as many tokens.
 #
 # </details>
 #
@@ -372,7 +372,7 @@ if stored.exists():  # not in Colab
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long (see below). The two speeds were measured differently: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
+# The hours leave out validation and checkpoints, and we have never trained for that long. The two speeds were measured differently: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
@@ -382,7 +382,7 @@ if stored.exists():  # not in Colab
 #
 # To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. (`prices` and `flop` come from the folded code of the first figure.) The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. The dictionaries `prices` and `flop` come from the folded code of the first figure, as does `rule_of_thumb`, the function that computed `flop`. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -468,7 +468,7 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context. (For a given batch, this estimate is within 10% of the memory that we measured on a CPU.)
+# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context. For a given batch, this estimate is within 10% of the memory that we measured on a CPU.
 #
 # | you have | what to do |
 # |---|---|
@@ -477,7 +477,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# (Two parts might also fit in either case, but only just.) If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# Two parts might also fit in either case, but only just. If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
@@ -537,7 +537,7 @@ Picture(
 #
 # Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`, the value of `RECIPE`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
 #
-# The folded cell also changes this session for good: its working folder becomes a temporary one, `work`, the course's data are kept there, too, and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
+# The folded cell also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
@@ -714,7 +714,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (10.5 for 37,000 tokens; `--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$, 10.5 for 37,000 tokens, and keeps falling after the warm-up, which takes 4,000 steps here. `--training.log-every 1` prints it from the first step on. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
 #
 # These values for the base model, with about 25,000 target tokens per step, are from the literature. The scores are on newstest2014 unless the table names another set:
 #
@@ -726,7 +726,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # | 100,000 | BLEU 25.1 (sacreBLEU) | yes | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
 # | 112,760 | BLEU 27.6 (± 0.2, as the authors report) | no | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
-# The scores weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's (presumably without label smoothing) is only roughly comparable with your validation loss.
+# The scores weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss.
 #
 # ### If the session ends
 #
@@ -774,7 +774,7 @@ for name, (weights, _) in checksums(interrupted).items():
 assert checksums(uninterrupted) == checksums(interrupted)
 
 # %% [markdown]
-# The two runs ended with the same files, **bit for bit**. (This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ.) A kill costs only the steps since the last checkpoint. `wmt14-base` saves one every 1,000 steps, so at 15% utilisation you lose at most:
+# The two runs ended with the same files, **bit for bit**. This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ. A kill costs only the steps since the last checkpoint. `wmt14-base` saves one every 1,000 steps, so at 15% utilisation you lose at most:
 
 # %%
 interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
@@ -804,8 +804,7 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000 (the small run: every 10).
-#
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000, and the small run every 10.
 
 # %% tags=["wrap-output"]
 shell(f"transformer average {run}")
@@ -825,7 +824,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. (At full size, averaging gains less. The learning rate is then about fifty times lower at the end, so the weights move less.) To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
+# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -915,7 +914,7 @@ shell(
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. Above, it equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
 # If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
@@ -1157,7 +1156,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this): if two hidden units change places together with their weights, the model computes the same, so there's no reason for unit 7 of one run to do the same as unit 7 of another. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys, which this chapter doesn't show: if two hidden units change places together with their weights, the model computes the same, so there's no reason for unit 7 of one run to do the same as unit 7 of another. What you can average over runs is their *predictions*.
 #
 # </details>
 
