@@ -291,6 +291,7 @@ for layer, decoder_layer in zip(stack.layers, model.decoder, strict=True):
 ids = torch.tensor([[BOS, 5, 6, 7], [BOS, 9, 4, 8]])
 only_padding = torch.full((2, 1), PAD)  # (batch, 1): the source
 assert_close(decoder_only(ids), model(only_padding, ids))
+print("our GPT = the decoder")
 
 # %% [markdown]
 # Both give the same logits. **A "decoder-only" model is a stack of encoder layers with a causal mask.**
@@ -306,7 +307,7 @@ assert_close(decoder_only(ids), model(only_padding, ids))
 #
 # Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing.
+# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`, and word `lists`, which our GPT will need.
 
 # %% tags=["hide-input"]
 texts = [
@@ -338,6 +339,16 @@ def word_list(relation, length):
 
 
 lists = [word_list(generator.choice(list(relations)), 5) for _ in range(1500)]
+for text, english in (
+    (texts[0], "The grandmother trusts the brave ladies."),
+    (texts[6], "The baker has drunk the wine."),
+):
+    print(f"{' '.join(text)}\n  ({english})")
+
+# %% [markdown]
+# The vocabulary consists of all their words and four special tokens. `to_ids` makes a rectangular tensor of some texts. We keep 300 sentences for testing:
+
+# %%
 words = ["<pad>", "<bos>", "<eos>", "[MASK]"]
 words += dict.fromkeys([*frequent, *chain(*lists)])
 MASK = words.index("[MASK]")
@@ -354,11 +365,6 @@ def to_ids(texts):
 
 unseen, train_ids = to_ids(texts[:300]), to_ids(texts[300:])
 print(f"{len(texts)} sentences, {len(words)} tokens in the vocabulary")
-for text, english in (
-    (texts[0], "The grandmother trusts the brave ladies."),
-    (texts[6], "The baker has drunk the wine."),
-):
-    print(f"{' '.join(text)}\n  ({english})")
 
 # %% [markdown]
 # In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because in the tasks that BERT is fine-tuned for, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
@@ -402,7 +408,7 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 #
 # </details>
 #
-# The training loop is a short one:
+# The training loop is a short one. It gets its batches from a function that `batches` returns:
 
 
 # %%
@@ -424,7 +430,7 @@ def train(model, loss_of, next_batch, steps, learning_rate=0.003):
         adam.step()
 
 
-# %% tags=["hide-input"]
+# %%
 def batches(ids, size=64):
     """Return a function that draws a batch of sentences of similar length."""
     by_length = ids[(ids != PAD).sum(1).argsort()]
@@ -721,7 +727,7 @@ for text in ids.tolist():
 #
 # </details>
 #
-# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: all five of BERT's words fit *Wein*, while GPT's five have different genders and cases.
+# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: most of BERT's words fit *Wein*, while GPT's five have different genders and cases.
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -751,7 +757,7 @@ Captioned(
             "Two bar charts with the five most probable words for a hidden word of "
             "the sentence 'Der Bäcker hat den Wein getrunken', by BERT, which sees "
             "both sides, and by GPT, which sees only the words before it. A menu "
-            "chooses the hidden word. For the article before Wein, all five words of "
+            "chooses the hidden word. For the article before Wein, most words of "
             "BERT fit the noun; those of GPT have several genders and cases."
         ),
         start="Der Bäcker hat ___ Wein getrunken .",
@@ -765,7 +771,8 @@ by_bert_bars, by_gpt_bars = (
     p["Der Bäcker hat ___ Wein getrunken ."] for p in predictions.values()
 )
 assert by_bert_bars[0][0] == "den"
-assert all(word.endswith("en") for word, _ in by_bert_bars)  # masculine accusative
+fitting = [word for word, _ in by_bert_bars if word.endswith("en")]
+assert len(fitting) >= 4 > sum(word.endswith("en") for word, _ in by_gpt_bars)
 assert len({word[-2:] for word, _ in by_gpt_bars}) > 2
 assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 
@@ -792,7 +799,7 @@ for article in articles:
     candidate[each, places] = article
     candidates.append(log_probability(candidate))
 prediction = articles[torch.stack(candidates, 1).argmax(-1)]
-gpt_all, gpt_hard = accuracies(as_words(prediction))
+gpt_all, gpt_hard = accuracies(as_words(prediction))  # as for BERT
 print(f"zero-shot GPT: all {gpt_all:.0%}, misleading next word {gpt_hard:.0%}")
 
 # %% tags=["remove-cell"]
@@ -946,6 +953,7 @@ biased.load_state_dict(plain.state_dict())
 x = torch.randn(2, 6, 32)
 biased.bias = torch.zeros(1, 4, 6, 6).masked_fill(~causal_mask(6), -math.inf)
 assert_close(biased(x), plain(x, mask=causal_mask(6)))
+print("bias of 0 and -inf = causal mask")
 
 # %% [markdown]
 # Its last line checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
@@ -1011,7 +1019,7 @@ assert_close(plain(x.flip(1)).flip(1), plain(x))
 # %% [markdown]
 # ## ViT: an image as a sequence of patches
 #
-# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by code: discs, squares, triangles and crosses in different places and sizes, with noise.
+# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by the folded `draw_shapes`: discs, squares, triangles and crosses in different places and sizes, with noise.
 
 # %% tags=["hide-input"]
 SHAPES = ["disc", "square", "triangle", "cross"]
@@ -1089,6 +1097,7 @@ convolution.weight.data = linear.weight.data.view(64, 1, 6, 6)
 convolution.bias = linear.bias
 expected = linear(patches)
 assert_close(convolution(images).flatten(2).mT, expected, atol=1e-5, rtol=1e-5)
+print("convolution = linear layer on patches")
 
 # %% [markdown]
 # A **class token** is put in front of the patches, as in BERT: a learned vector whose output is classified. Everything else is the `Stack` that BERT and GPT have, with a mask that hides nothing.
@@ -1251,6 +1260,7 @@ Picture(
 x = torch.randn(5, 32)
 centred = x - x.mean(-1, keepdim=True)
 assert_close(F.rms_norm(centred, (32,), eps=1e-5), F.layer_norm(x, (32,)))
+print("RMSNorm of the centred vector = layer norm")
 
 # %% [markdown]
 # **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix, followed by SiLU ($x \cdot \text{sigmoid}(x)$, similar to GELU), computes a factor for every hidden value. Because there are now three matrices instead of two, the hidden width shrinks to two thirds, which keeps the number of parameters the same.
@@ -1393,16 +1403,17 @@ for n_groups in (64, 8, 1):
 # print(generate("The dog", max_new_tokens=20))
 # ```
 #
-# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. These lines download the model [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de) and translate a sentence with it:
 #
 # ```python
-# from pathlib import Path
+# from huggingface_hub import snapshot_download
 # from transformers import MarianTokenizer
 # from transformer.decoding import beam_search
 # from transformer.huggingface import load_marian
 #
-# tokenizer = MarianTokenizer.from_pretrained("opus-mt-en-de")  # the folder
-# marian = load_marian(Path("opus-mt-en-de"))
+# folder = snapshot_download("Helsinki-NLP/opus-mt-en-de")
+# tokenizer = MarianTokenizer.from_pretrained(folder)
+# marian = load_marian(folder)
 # source = tokenizer(["The dog sleeps."], return_tensors="pt").input_ids
 # ((best,),) = beam_search(marian, marian.from_marian_ids(source))
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
@@ -1426,9 +1437,7 @@ for n_groups in (64, 8, 1):
 try:
     from transformers import MarianConfig, MarianMTModel
     from transformers.utils.logging import disable_progress_bar
-except ImportError:
-    print("`transformers` isn't installed here: pip install transformers")
-else:
+
     disable_progress_bar()
     torch.manual_seed(0)
     marian_config = MarianConfig(
@@ -1460,6 +1469,13 @@ else:
         logits = ours(ours.from_marian_ids(source), decoder_input)
     assert_close(logits, expected[..., ours.marian_ids], atol=1e-4, rtol=1e-4)
     print("all logits agree, within 0.0001")
+except ImportError:
+    print("not checked: `transformers` isn't installed")
+except Exception as error:
+    if "google.colab" not in sys.modules:
+        raise
+    # Colab's version may be another than the one this chapter was written for.
+    print(f"not checked with this `transformers`: {error}")
 
 # %% [markdown]
 # ## What goes wrong in practice
