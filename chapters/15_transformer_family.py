@@ -174,7 +174,7 @@ Row(
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | in the source: all positions; in the target: the whole source, itself and earlier positions | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks: BERT's (everything is visible), GPT's (causal), and a **prefix mask**, with which every position sees the first two tokens, and the rest is causal.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks. With BERT's, everything is visible. GPT's is causal. With a **prefix mask**, every position sees the first two tokens, and the rest is causal.
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -207,7 +207,7 @@ assert torch.equal(square, prefix)
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are all stacks of encoder layers. Three things differ from ours. Their positions are learned. Their feed-forward networks have **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. And GPT-2 and ViT are pre-norm, with one more norm at the end. (BERT is post-norm, but we use pre-norm for all three, because it is easier to train.) GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
+# BERT, GPT-2 and ViT are all stacks of encoder layers. Three things differ from ours. Their positions are learned. Their feed-forward networks have **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. And GPT-2 and ViT are pre-norm, with one more norm at the end. BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
 
 # %%
@@ -274,7 +274,7 @@ class Gpt(LanguageModel):
 
 
 # %% [markdown]
-# Is this GPT really the decoder of our `Transformer`? The decoder has one more part, cross-attention. To switch it off, we give the Transformer a source that consists of padding only: the padding mask excludes every key, and the weighted sums are zero. (The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb).) The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
+# Is this GPT really the decoder of our `Transformer`? The decoder has one more part, cross-attention. To switch it off, we give the Transformer a source that consists of padding only: the padding mask excludes every key, and the weighted sums are zero. The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb). The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
 
 # %%
 torch.manual_seed(0)
@@ -404,7 +404,7 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 #
 # <details><summary>How BERT differs: [SEP], segments and next-sentence prediction</summary>
 #
-# BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer (the *pooler*), BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
+# BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer, the *pooler*, BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
 #
 # </details>
 #
@@ -478,7 +478,7 @@ for text in (
     print(f"{text:17}", *(f"{word} {p:.2f}" for word, p in fill(text)), sep="  ")
 
 # %% [markdown]
-# Does BERT use the context? To measure this, we mask every *der*, *die*, *das*, *den* and *dem* of the unseen sentences, one at a time, and see which of these forms gets the highest probability. (A few of them are relative pronouns, which have the same forms.)
+# Does BERT use the context? To measure this, we mask every *der*, *die*, *das*, *den* and *dem* of the unseen sentences, one at a time, and see which of these forms gets the highest probability. A few of them are relative pronouns, which have the same forms.
 
 # %%
 forms = ["Der", "Die", "Das", "der", "die", "das", "den", "dem"]
@@ -562,7 +562,7 @@ assert bert_hard > both_hard + 0.25
 #
 # </details>
 #
-# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), a collection of sentences labelled as acceptable or not, on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word with one of the other two. The label of a changed sentence is 1. So *Die Vater ist alt* has the label 1.
+# Our task is to detect a grammatical error. It is a small version of [CoLA](https://arxiv.org/abs/1805.12471), a collection of sentences labelled as acceptable or not, on which BERT was evaluated. In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word with one of the other two. The label of a changed sentence is 1. So *Die Vater ist alt* has the label 1.
 
 
 # %%
@@ -707,7 +707,7 @@ train(gpt, clm_loss, batches(to_ids([*texts[300:], *lists])), steps=1000)
 gpt = gpt.eval().requires_grad_(False)
 
 # %% [markdown]
-# To generate text, we draw the next token from the predicted distribution (here with temperature 0.5), append it, and repeat, as in [Decoding](12_decoding.ipynb):
+# To generate text, we draw the next token from the predicted distribution with a temperature of 0.5, append it, and repeat, as in [Decoding](12_decoding.ipynb):
 
 # %%
 rng = torch.Generator().manual_seed(1)
@@ -721,9 +721,14 @@ for text in ids.tolist():
     print(*[words[i] for i in text[1 : text.index(EOS)]])
 
 # %% [markdown]
-# <details><summary>In English</summary>
+# <details><summary>Our four texts, and what they mean</summary>
 #
-# *The woman hasn't thanked the man.* The second text begins with *The princes have forgotten* and isn't correct German. *The very old wolf was slow. The aunt has seen an actress.*
+# Another machine may draw other texts. On ours they were:
+#
+# - *Die Frau hat dem Mann nicht gedankt.* The woman hasn't thanked the man.
+# - *Die Prinzen haben vergessen, die nicht zu mitgebracht.* This one begins with *The princes have forgotten* and isn't correct German.
+# - *Der sehr alte Wolf war langsam.* The very old wolf was slow.
+# - *Die Tante hat eine Schauspielerin gesehen.* The aunt has seen an actress.
 #
 # </details>
 #
@@ -882,7 +887,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 # %% [markdown]
 # One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were in the weights already, and the prompt only shows which of them is wanted.
 #
-# **Scaling.** What makes this useful is size. The test loss falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal** (the *Chinchilla* rule; [Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
+# **Scaling.** What makes this useful is size. The test loss falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal**. This is known as the *Chinchilla* rule ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
 #
 # <details><summary>How models grew from 2020 to 2024</summary>
 #
@@ -890,13 +895,13 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # </details>
 #
-# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on many tasks that are phrased as instructions, with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well (reinforcement learning from human feedback; [Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). This is how a chat model is made.
+# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on many tasks that are phrased as instructions, with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well, by **reinforcement learning from human feedback** ([Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). This is how a chat model is made.
 #
 # ## T5: every task is text to text
 #
 # T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change; only attention does. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
 #
-# To pre-train on plain text, T5 uses **span corruption**. Spans of three tokens on average, 15% of the text in all, are cut out, and a numbered *sentinel* token (`<extra_id_0>` and so on in the released models, `<0>` here) is left in place of each. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
+# To pre-train on plain text, T5 uses **span corruption**. Spans of three tokens on average, 15% of the text in all, are cut out, and a numbered *sentinel* token is left in place of each. We write `<0>` for the first one; the released models call it `<extra_id_0>`. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
 
 # %%
@@ -958,7 +963,7 @@ print("bias of 0 and -inf = causal mask")
 # %% [markdown]
 # Its last line checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own, then the buckets become wider and wider (logarithmically), and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own, then the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
@@ -1147,7 +1152,7 @@ assert vit_accuracy > 0.75
 #
 # ## How many parameters?
 #
-# BERT base, GPT-2 small and ViT-B/16 (base, with patches of 16 × 16 pixels) all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: four projections with biases, the feed-forward network, and two layer norms. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers.
+# BERT base, GPT-2 small and ViT-B/16, the base model with patches of 16 × 16 pixels, all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: four projections with biases, the feed-forward network, and two layer norms. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers.
 
 
 # %%
@@ -1279,7 +1284,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads (`repeat_interleave` gives the first of two key heads to query heads 0 and 1 of four). A single group is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads. Of two key heads, for example, `repeat_interleave` gives the first to query heads 0 and 1, and the second to 2 and 3. A single group is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
 
 
 # %%
@@ -1322,7 +1327,7 @@ steps = [grouped(x[:, i : i + 1], cache=cache) for i in range(5)]
 assert_close(torch.cat(steps, 1), grouped(x, is_causal=True))
 
 # %% [markdown]
-# **All of it together:** put these parts, without the experts, into our `EncoderLayer`, add a causal mask, and you have a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, with separate (untied) input and output embeddings, and the hidden width of its feed-forward layers is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
+# **All of it together:** put these parts, without the experts, into our `EncoderLayer`, add a causal mask, and you have a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, with separate input and output embeddings, and the hidden width of its feed-forward layers is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
 
 
 # %%
@@ -1392,7 +1397,7 @@ for n_groups in (64, 8, 1):
 #
 # </details>
 #
-# These lines run a public BERT and a public GPT-2 (together about a gigabyte to download):
+# These lines download and run a public BERT and a public GPT-2, together about a gigabyte:
 #
 # ```python
 # from transformers import pipeline
@@ -1403,7 +1408,7 @@ for n_groups in (64, 8, 1):
 # print(generate("The dog", max_new_tokens=20))
 # ```
 #
-# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details (folded below). So its weights fit into our classes, under other names, which `load_marian` translates. These lines download the model [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de) and translate a sentence with it:
+# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details, which are folded below. So its weights fit into our classes, under other names, which `load_marian` translates. These lines download the model [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de) and translate a sentence with it:
 #
 # ```python
 # from huggingface_hub import snapshot_download
@@ -1596,7 +1601,7 @@ assert change > 0.01
 #
 # <details><summary>Answer</summary>
 #
-# GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. (If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins.) Scores are only a part of the computation; §3.2 of the T5 paper compares both kinds of model as a whole.
+# GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins. Scores are only a part of the computation; §3.2 of the T5 paper compares both kinds of model as a whole.
 #
 # </details>
 
