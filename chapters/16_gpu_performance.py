@@ -783,7 +783,7 @@ def short_name(event):
     name = event.key
     for part in ("aten::", "void ", "at::native::", "_scaled_dot_product_"):
         name = name.replace(part, "")
-    return name[:32]
+    return name[:30]
 
 
 averages = sorted(on_device(profiler.key_averages()), key=own_time, reverse=True)
