@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. The number of green blocks is the length (four at most) of the longest run of words that contains this word and also occurs in the reference. (Punctuation marks count as words, but have no stack. Capitals matter: *Because* doesn't match *because*.) Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. Take the longest run of words around this word that also occurs in the reference: as many blocks are green as the run has words, up to four. Punctuation marks count as words, but have no stack, and capitals matter: *Because* doesn't match *because*. Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -133,7 +133,7 @@ matched = Counter(hypothesis) & Counter(reference)
 print(f"{matched.total()} of {len(hypothesis)}")
 
 # %% [markdown]
-# **Step 2: are the words in the right order?** BLEU also counts pairs of neighbouring words, and runs of three and four words. They are called **n-grams** (unigrams, bigrams, trigrams and 4-grams), and their counts are clipped in the same way. The fraction of the hypothesis's n-grams that match is the **precision** $p_n$.
+# **Step 2: are the words in the right order?** BLEU also counts pairs of neighbouring words, and runs of three and four words. Together with the single words, they are called **n-grams**: unigrams, bigrams, trigrams and 4-grams. All counts are clipped in the same way. The fraction of the hypothesis's n-grams that match is the **precision** $p_n$.
 
 
 # %%
@@ -170,7 +170,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. (sacreBLEU replaces zeros by small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.)
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros by small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -188,7 +188,7 @@ print(f"{geometric_mean:.3f}")
 #
 # $$ \mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} $$
 #
-# The package's number is the same. (The string after it is its *signature*, explained below.)
+# The package's number is the same. It comes with its *signature*, which we explain below:
 
 # %%
 brevity_penalty = math.exp(1 - len(reference) / len(hypothesis))
@@ -291,7 +291,7 @@ def bleu_from_counts(counts):  # (..., 10), summed; zeros aren't replaced
 
 
 # %% [markdown]
-# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. Our "systems" are the references with planted errors, so that we know exactly what is wrong with each. One drops words now and then. The other, in a folded cell, swaps neighbouring words.
+# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. Our "systems" are the references with planted errors, so that we know exactly what is wrong with each. One drops words now and then, and the other swaps neighbouring words.
 
 # %%
 from transformer.data.corpora import sentence_pairs
@@ -307,7 +307,7 @@ def drop_words(lines, rate, seed):
     ]
 
 
-# %% tags=["hide-input"]
+# %%
 def swap_words(lines, rate, seed):
     rng, swapped = random.Random(seed), []
     for line in lines:
@@ -319,10 +319,8 @@ def swap_words(lines, rate, seed):
     return swapped
 
 
-dropped, swapped = (
-    drop_words(references, 0.08, seed=0),
-    swap_words(references, 0.08, seed=0),
-)
+dropped = drop_words(references, 0.08, seed=0)
+swapped = swap_words(references, 0.08, seed=0)
 print("reference", references[17])
 print("dropped  ", dropped[17])
 print("swapped  ", swapped[17])
@@ -356,9 +354,9 @@ with np.errstate(divide="ignore"):
 print(f"corpus BLEU     {bleu_from_counts(counts.sum(axis=0)):.1f}")
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU, and may rank two systems the other way round, as in the folded cell. Papers report corpus BLEU.
+# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU, and may rank two systems the other way round, so papers report corpus BLEU. The next table compares a system with errors in short sentences only with one that has them in long ones:
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-input"]
 # One system drops 12% of the words in short sentences, the other 6% in long ones.
 lengths = [len(line.split()) for line in references]
 errors_1, errors_2 = (
@@ -397,10 +395,10 @@ assert (
 #
 # ## More than one reference
 #
-# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often (`|` between two counters takes the larger count). As $r$, BLEU takes the reference length that is closest to $c$.
+# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often. In Python, `|` between two counters takes the larger count. As $r$, BLEU takes the reference length that is closest to $c$.
 
 
-# %% tags=["hide-cell"]
+# %%
 def sentence_bleu(hypothesis, references):
     hypothesis, *references = map(tokenize, [hypothesis, *references])
     product = 1
@@ -416,7 +414,7 @@ def sentence_bleu(hypothesis, references):
 
 
 # %% [markdown]
-# Let's add two references for the sentence from the beginning. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference (the folded cell above does the same by hand):
+# Let's add two references for the sentence from the beginning. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference, and gives the same scores as `sentence_bleu`:
 
 # %%
 three_references = [
@@ -435,7 +433,7 @@ for label, text in translations.items():
 #
 # ## Reading a signature
 #
-# What is a *word*? Take the text `“house”,`: is that one word, or four (an opening quote, *house*, a closing quote, a comma)? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
+# What is a *word*? Is the text `“house”,` one word, or four: an opening quote, *house*, a closing quote and a comma? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
 
 # %%
 print(bleu(dropped, references).signature)
@@ -450,7 +448,7 @@ print(bleu(dropped, references).signature)
 # | `smooth` | what replaces a zero |
 # | `version` | of sacreBLEU |
 #
-# Scores can be compared if their signatures are equal (apart from the version of the program), the test set is the same, and the output is plain, **detokenized** text: ordinary writing, in which punctuation marks aren't split from the words. A signature doesn't say how the translations were made (beam size, length penalty, averaged checkpoints), so report that as well, as the paper does (§6.1).
+# Scores can be compared if their signatures are equal apart from the version, the test set is the same, and the output is plain, **detokenized** text: ordinary writing, in which punctuation marks aren't split from the words. A signature doesn't contain the beam size, the length penalty or the number of averaged checkpoints, so report these as well, as the paper does (§6.1).
 #
 # <details><summary>A trap: the paper's test set, newstest2014, has two versions</summary>
 #
@@ -462,18 +460,10 @@ print(bleu(dropped, references).signature)
 #
 # </details>
 #
-# How much do the conventions matter? We add quotation marks and hyphens, as in news, and let a system drop words and forget capitals. Here are five variants of BLEU, all for *the same translations*:
+# How much do the conventions matter? We add quotation marks and hyphens, as in news, and let a system drop words and forget capitals:
 
 
-# %% tags=["remove-cell"]
-from sacrebleu.dataset import DATASETS
-
-for name, archive in (("wmt14", "test-filtered"), ("wmt14/full", "test-full")):
-    test_set = DATASETS[name]
-    assert "en-de" in test_set.langpairs and archive in test_set.data[0]
-
-
-# %% tags=["hide-cell"]
+# %%
 def newspaper(i, line):
     opening = ("The co-founder said: “", "Mr. Weber said: “", "")[i % 3]
     return f"{opening}{line}”" if opening else line
@@ -485,6 +475,9 @@ news_system = [
     " ".join(w.lower() if rng.random() < 0.04 else w for w in line.split())
     for line in drop_words(news, 0.06, seed=1)
 ]
+
+# %% [markdown]
+# Here are five variants of BLEU, all for *the same translations*:
 
 # %%
 from transformer.evaluation.metrics import score_translations
@@ -500,8 +493,14 @@ assert value["BLEU"] < value["BLEU intl"] < value["BLEU lc"] < value["BLEU intl 
 assert abs(value["BLEU paper"] - value["BLEU intl"]) < 0.3
 assert 1.7 < value["BLEU intl lc"] - value["BLEU"] < 2.3
 
+from sacrebleu.dataset import DATASETS
+
+for name, archive in (("wmt14", "test-filtered"), ("wmt14/full", "test-full")):
+    test_set = DATASETS[name]
+    assert "en-de" in test_set.langpairs and archive in test_set.data[0]
+
 # %% [markdown]
-# The highest is two points above the lowest. Ignoring case (`lc`) forgives the capitals. The two tokenizers disagree about punctuation: `13a`, the default, only splits off ASCII punctuation marks, while `intl` knows those of all languages and also splits at hyphens.
+# The highest is two points above the lowest. `lc` ignores case, and so forgives the capitals. The two tokenizers disagree about punctuation: `13a`, the default, only splits off ASCII punctuation marks, while `intl` knows those of all languages and also splits at hyphens.
 
 # %%
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -526,7 +525,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows it. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (the sources are on the [results](../book/results.md) page):
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows it. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their sources are on the [results](../book/results.md) page, and these are the differences:
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -560,18 +559,18 @@ if stored.exists():  # not in Colab
 #
 # <details><summary>The three steps, and how they are known</summary>
 #
-# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If that is correct, it now brings three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches. The folded cell applies the first step, and then all three, to the system with quotation marks and hyphens from above.
+# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If that is correct, it now brings three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches.
 #
 # </details>
+#
+# Here is the score of our system with quotation marks and hyphens, after the first of the three steps and after all of them:
 
-# %% tags=["hide-cell"]
+# %% tags=["hide-input"]
 from transformer.evaluation.metrics import (
     moses_tokenize,
     paper_bleu,
-    split_at_hyphens,
 )
 
-print(split_at_hyphens("the co-founder smiles".split()))
 moses_news = [
     [moses_tokenize(line, "en") for line in side] for side in (news_system, news)
 ]
@@ -579,12 +578,15 @@ split_once = BLEU(tokenize="none", force=True).corpus_score(
     [" ".join(words) for words in moses_news[0]],
     [[" ".join(words) for words in moses_news[1]]],
 )
-print(f"sacreBLEU, 13a             {bleu(news_system, news).value:.1f}")
-print(f"Moses tokens               {split_once.score:.1f}")
 score = paper_bleu(*moses_news, "en")
-print(f"and hyphens, quotes: paper {score.value:.1f}  {score.signature}")
+print(f"sacreBLEU, 13a        {bleu(news_system, news).value:.1f}")
+print(f"after the first step  {split_once.score:.1f}")
+print(f"after all three steps {score.value:.1f}")
 
 # %% tags=["remove-cell"]
+from transformer.evaluation.metrics import split_at_hyphens
+
+assert split_at_hyphens(["co-founder"]) == "co ##AT##-##AT## founder"
 assert value["BLEU"] < split_once.score < score.value == value["BLEU paper"]
 moses_straight = [
     [moses_tokenize(line, "en") for line in side] for side in (straight, news)
@@ -633,10 +635,6 @@ print(f"chrF {chrf_by_hand:.1f}   (BLEU of a single wrong word: 0)")
 
 # %% [markdown]
 # For a test set, the counts of all sentences are summed first, as in BLEU. chrF needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it.
-#
-# ## METEOR: match words first, then look at their order
-#
-# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, with one that has the same **stem** (*sleep*, *sleeping*), or with a synonym if there is a dictionary. Its score is high if most words are paired, and if they form few **chunks**, runs of words in the same order on both sides. Here are three chunks:
 
 # %% tags=["remove-cell"]
 assert math.isclose(
@@ -651,6 +649,11 @@ for n in range(1, 7):
     for_each_n.append((sums[0] / sums[1], sums[0] / sums[2]))
 p, r = np.mean(for_each_n, axis=0)
 assert math.isclose(100 * 5 * p * r / (4 * p + r), chrf(dropped, references).value)
+
+# %% [markdown]
+# ## METEOR: match words first, then look at their order
+#
+# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, with one that has the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and if they form few **chunks**, runs of words in the same order on both sides. Here are three chunks:
 
 # %%
 sleep = "today the small dogs sleep in the house".split()
@@ -720,7 +723,7 @@ both = [meteor([words], [sleeping], "en").value for words in (sleep, one_dog)]
 assert math.isclose(both[0], meteor_by_hand) and math.isclose(*both)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense of the first translation, which BLEU punishes. But the stemmer also hides an error: in the second, only one dog sleeps. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Ours has no dictionary (`synonyms:no`, unless you have installed WordNet), and the score of a test set is the mean over its sentences.
+# METEOR forgives the different word order and tense of the first translation, which BLEU punishes. But the stemmer also hides an error: in the second, only one dog sleeps. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Unless you have installed WordNet, ours has no dictionary, as `synonyms:no` shows. The score of a test set is the mean over its sentences.
 
 # %% tags=["remove-cell"]
 words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]
@@ -760,7 +763,7 @@ assert dropped_wins == [True, False, False]
 #
 # ## What string metrics can't see
 #
-# The folded cell has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
+# The list `cases` has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
 
 # %% tags=["hide-cell"]
 cases = [  # reference, correct translation, harmful translation
@@ -856,7 +859,7 @@ assert liar > sloppy + 5
 # |---|---|---|
 # | BLEU | runs of 1 to 4 words | a tokenizer |
 # | chrF | runs of 1 to 6 characters | nothing |
-# | METEOR | words and stems (with a dictionary, synonyms), then their order | a stemmer |
+# | METEOR | words, stems and, with a dictionary, synonyms; then their order | a stemmer |
 # | COMET | meanings, as a network represents them | a large model, preferably on a GPU |
 #
 # **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
@@ -958,7 +961,7 @@ assert gains["improved"].min() > 0 > gains["reseeded"].min()
 assert gains["improved"].std() < old.std() / 4 < gains["reseeded"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? (The test is *two-sided*: either system may be the better one.) We shift the bootstrap gains so that their mean is zero, and count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours? The test is *two-sided*: a difference in either direction counts. We shift the bootstrap gains so that their mean is zero, and count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
 
 
 # %%
@@ -967,6 +970,9 @@ def p_value(gains, observed):
     as_large = np.abs(by_chance) >= abs(observed)
     return (as_large.sum() + 1) / (len(gains) + 1)
 
+
+# %% [markdown]
+# sacreBLEU's `--paired-bs` defines p differently. The function `p_value_of_sacrebleu` follows it:
 
 # %% tags=["hide-cell"]
 from transformer.evaluation.metrics import paired_bootstrap
@@ -989,9 +995,9 @@ for name, gain in gains.items():
     print(f"{name}  {observed:+.2f}   p = {ours:.3f}   sacreBLEU: {theirs:.3f}")
 
 # %% [markdown]
-# Nearly the same gain, but opposite verdicts. (0.001 is the smallest value that 1,000 samples can give.) By convention, a difference is called **significant** if p is below 0.05.
+# Nearly the same gain, but opposite verdicts. With 1,000 samples, p can't be smaller than 0.001. By convention, a difference is called **significant** if p is below 0.05.
 #
-# sacreBLEU's `--paired-bs` defines p differently, and for `reseeded` its value is only a third of ours, so **say which tool you used**. If its p is close to 0.05, also run `--paired-ar` (approximate randomization).
+# With sacreBLEU's definition, p for `reseeded` is only a third of ours, so **say which tool you used**. If its p is close to 0.05, also run `--paired-ar`, a test by approximate randomization.
 #
 # <details><summary>What sacreBLEU does differently</summary>
 #
@@ -1062,7 +1068,7 @@ assert bleu(tokenized, news).value < value["BLEU"] - 5
 assert bleu(tokenized, tokenized_news).value > value["BLEU"]
 
 # %% [markdown]
-# The tokenized output loses because its quotation marks are words of their own. If both sides are tokenized, the score *rises*, which is worse, because nobody investigates a good result. sacreBLEU warns when a text looks tokenized. (We have silenced it here. Don't.)
+# The tokenized output loses because its quotation marks are words of their own. If both sides are tokenized, the score *rises*, which is worse, because nobody investigates a good result. sacreBLEU warns when a text looks tokenized. We have silenced the warning here, but you shouldn't.
 #
 # **Scoring subwords.** If you forget to join subwords, the score rises, because a half-correct word earns matches and a 4-gram spans fewer words. Here all words are cut into pieces of four characters:
 
@@ -1170,7 +1176,7 @@ assert above[:, 0].min() > 1.5 and abs(above[:, 1].mean()) < 0.1
 assert above[:, 1].min() < 0 < above[:, 1].max()
 
 # %% [markdown]
-# On the other half, the chosen ones are on average no better than the rest: they were lucky. So choose checkpoints, beam size and length penalty on the **validation** set (the paper does so for the last two, §6.1), and touch the test set only once.
+# On the other half, the chosen ones are on average no better than the rest: they were lucky. So choose checkpoints, beam size and length penalty on the **validation** set, as the paper does for the last two (§6.1), and touch the test set only once.
 #
 # ## Questions
 #
