@@ -1610,6 +1610,7 @@ print(f"with padding as queries   {mean_weight(table, padded).item():.2f}")
 # %% tags=["remove-cell"]
 eos_weight = mean_weight(weights["encoder.1.self_attention"], eos_keys)[2]
 assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
+assert mean_weight(table, padded).item() < 0.9 * eos_weight
 
 # %% [markdown]
 # <details><summary>Comparing short and long sentences</summary>
