@@ -337,7 +337,7 @@ for piece, probability in zip(pieces, p, strict=True):
 # A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**.
 
 # %%
-from transformer.training.trainer import batch_loss
+from transformer.training.objective import batch_loss
 
 loss = batch_loss(model, batch, smoothing=0.0)  # a sum over tokens
 assert_close(loss, -p.prod().log())

@@ -72,7 +72,7 @@ from transformer.data.tokenizer import PAD
 from transformer.model import Transformer
 from transformer.plots.reliability import confidence_bins, reliability_diagram
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
-from transformer.training.trainer import batch_loss
+from transformer.training.objective import batch_loss
 
 torch.set_printoptions(precision=2, sci_mode=False)
 

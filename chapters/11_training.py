@@ -83,8 +83,9 @@ from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
 from transformer.schedule import learning_rate as package_learning_rate
 from transformer.training.distributed import DistributedContext
-from transformer.training.trainer import Trainer, validate
-from transformer.training.trainer import batch_loss as package_batch_loss
+from transformer.training.objective import batch_loss as package_batch_loss
+from transformer.training.trainer import Trainer
+from transformer.training.validation import validate
 from transformer.translator import Translator
 
 torch.set_printoptions(precision=2, sci_mode=False)

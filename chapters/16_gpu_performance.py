@@ -105,7 +105,7 @@ from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.recipes import RECIPES
 from transformer.training.memory import estimate_memory, peak_memory
-from transformer.training.trainer import batch_loss
+from transformer.training.objective import batch_loss
 
 torch.set_printoptions(precision=4, sci_mode=False)
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # a quiet profiler

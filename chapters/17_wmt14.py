@@ -102,8 +102,9 @@ from transformer.plots.training_cost import training_cost
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
 from transformer.training.memory import estimate_memory
+from transformer.training.objective import batch_loss
 from transformer.training.run_folder import read_metrics
-from transformer.training.trainer import batch_loss, validate
+from transformer.training.validation import validate
 from transformer.translator import Translator
 
 warnings.filterwarnings("ignore", "IProgress")  # about progress bars

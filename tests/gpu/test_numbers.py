@@ -18,7 +18,7 @@ from transformer.data.prepare import PreparedData
 from transformer.device import DeviceName, Precision, choose_device, linear_in_float32
 from transformer.masks import causal_mask, padding_mask
 from transformer.model import Transformer
-from transformer.training.trainer import ModelWithLoss
+from transformer.training.objective import ModelWithLoss
 
 pytestmark = pytest.mark.filterwarnings("default")  # another machine may warn of other things
 

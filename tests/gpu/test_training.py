@@ -25,8 +25,9 @@ from transformer.loss import CHUNKS
 from transformer.model import Transformer
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import peak_memory
+from transformer.training.objective import ModelWithLoss
 from transformer.training.run_folder import read_metrics
-from transformer.training.trainer import ModelWithLoss, Trainer
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("default")  # another machine may warn of other things
 

@@ -23,7 +23,8 @@ from transformer.device import choose_device
 from transformer.model import Transformer
 from transformer.training.compilation import compile_with_fallback
 from transformer.training.distributed import DistributedContext
-from transformer.training.trainer import ModelWithLoss, Trainer
+from transformer.training.objective import ModelWithLoss
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from transformer.device import Precision, choose_device
 from transformer.inspection import ablate_heads, count_flops, record_attention, word_indices
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
-from transformer.training.trainer import batch_loss
+from transformer.training.objective import batch_loss
 
 
 def test_recording_covers_every_layer_and_does_not_change_the_output(tiny: Transformer, source: Tensor) -> None:

@@ -19,8 +19,9 @@ from transformer.device import Device
 from transformer.errors import UserError
 from transformer.huggingface import RENAMES, rename, to_marian
 from transformer.model import Transformer
+from transformer.training.objective import ModelWithLoss
 from transformer.training.optimizer import build_optimizers
-from transformer.training.trainer import ModelWithLoss, Trainer
+from transformer.training.trainer import Trainer
 
 
 def linear_cross_entropy(x: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""The trainer (§5): takes steps, validates, saves and restores, on one device or several."""
+"""The trainer (§5): takes steps, and saves and restores its state, on one device or several."""
 
 import math
 import sys
@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,24 +25,23 @@ from transformer.checkpoint import (
     stopped_checkpoints,
 )
 from transformer.config import DROPOUTS, ModelConfig, TrainingConfig
-from transformer.data.batching import Batch, Batches, Indices, collate, token_batches
+from transformer.data.batching import Batch, Batches, Indices
 from transformer.data.prefetch import Prefetcher
 from transformer.data.prepare import PreparedData
-from transformer.data.tokenizer import PAD
 from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
-from transformer.evaluation.metrics import bleu
 from transformer.files import InvalidFileError
 from transformer.layers import ActivationCheckpointedLayer
-from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.compilation import compile_with_fallback
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
+from transformer.training.objective import ModelWithLoss
 from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
 from transformer.training.run_folder import differences
 from transformer.training.totals import DeviceTotals
+from transformer.training.validation import validate
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
@@ -500,64 +498,6 @@ class Trainer:
             state["averaged.n_averaged"] = torch.tensor(self.n_averaged)
             state |= {f"averaged.module.{name}": p for name, p in self.averaged.named_parameters()}
         return state
-
-
-class ModelWithLoss(nn.Module):
-    """A model and its loss in one module, because DistributedDataParallel wraps modules."""
-
-    def __init__(self, model: Transformer, label_smoothing: float) -> None:
-        super().__init__()
-        self.model, self.label_smoothing = model, label_smoothing
-
-    def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss of a `Batch`, summed over its target tokens without padding: a scalar, in nats."""
-        memory, memory_mask = self.model.encode(source)
-        states = self.model.decode(decoder_input, memory, memory_mask).flatten(0, 1)
-        weight = self.model.unembedding.weight
-        return linear_label_smoothed_cross_entropy(states, weight, labels.flatten(), self.label_smoothing, pad_id=PAD)
-
-
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """Compute the label-smoothed loss, summed over a batch's target tokens without padding: a scalar, in nats."""
-    loss: Tensor = ModelWithLoss(model, smoothing)(batch.source, batch.decoder_input, batch.labels)
-    return loss
-
-
-@torch.no_grad()
-def validate(
-    translator: Translator, data: PreparedData, config: TrainingConfig, context: DistributedContext | None = None
-) -> dict[str, float]:
-    """Compute the validation loss, and BLEU of greedy translations of the first ``config.validation_sentences``.
-
-    The loss is in nats per token, without label smoothing, over the prepared validation pairs: those longer than
-    ``data.max_length`` are not among them. For BLEU, sentences that are empty or too long for the model are left out.
-
-    Args:
-        context: the processes that share the work of the loss; all must call this, and get the same result.
-    """
-    model, device = translator.model, translator.device
-    context = context or DistributedContext()
-    sources, targets = data.tokens("valid")
-    was_training = model.training
-    model.eval()
-    try:
-        loss, n_tokens = 0.0, 0
-        plan = token_batches(sources, targets, config.batch_tokens)
-        for indices in plan[context.rank :: context.world_size]:
-            batch = collate(sources, targets, indices).to(device.torch_device)
-            with device.autocast():
-                loss += float(batch_loss(model, batch, smoothing=0.0))
-            n_tokens += batch.n_tokens
-    finally:
-        model.train(was_training)
-    loss, all_tokens = context.all_reduce([loss, n_tokens])
-    if not math.isfinite(loss):  # such a model doesn't translate
-        return {"valid_loss": loss / all_tokens, "valid_bleu": 0.0}
-    encode, limit = translator.tokenizer.encode, model.config.max_length
-    readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
-    texts = list(islice(readable, config.validation_sentences))
-    hypotheses = translator.greedy_search([source for source, _ in texts])
-    return {"valid_loss": loss / all_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}
 
 
 def _check_architecture(saved: ModelConfig, current: ModelConfig, whose: str) -> None:

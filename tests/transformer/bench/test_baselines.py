@@ -28,7 +28,7 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
-from transformer.training.trainer import batch_loss
+from transformer.training.objective import batch_loss
 
 pytestmark = pytest.mark.slow
 

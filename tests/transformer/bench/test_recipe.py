@@ -32,7 +32,8 @@ from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES, Recipe
 from transformer.training.distributed import DistributedContext
-from transformer.training.trainer import Trainer, batch_loss
+from transformer.training.objective import batch_loss
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 

@@ -30,9 +30,11 @@ from transformer.training.compilation import compile_with_fallback
 from transformer.training.display import Display
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
+from transformer.training.objective import ModelWithLoss, batch_loss
 from transformer.training.optimizer import optimizer_state
 from transformer.training.run_folder import is_finished, read_log, read_metrics
-from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
+from transformer.training.trainer import Trainer
+from transformer.training.validation import validate
 from transformer.translator import Translator
 
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
@@ -445,7 +447,7 @@ def test_sources_are_read_and_targets_are_learned(reversed_data: PreparedData, m
     assert as_text(reversed_data, next(training.batches)) <= set(sentence_pairs("reverse", "train", "en-de"))
     seen: list[Batch] = []
     monkeypatch.setattr(
-        "transformer.training.trainer.batch_loss", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
+        "transformer.training.validation.batch_loss", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
     )
     monkeypatch.setattr(
         Translator, "greedy_search", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences]
@@ -570,7 +572,7 @@ def test_an_error_that_is_not_the_compilers_is_not_called_a_failed_compilation(
     def failed(*_: object) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr("transformer.training.trainer.ModelWithLoss.forward", failed)
+    monkeypatch.setattr("transformer.training.objective.ModelWithLoss.forward", failed)
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
     training = trainer(data)
     training.compiled = True
