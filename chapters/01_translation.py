@@ -795,7 +795,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # Fill in six blanks: a vocabulary, the ids of a sentence, embeddings, the most probable next tokens, greedy search, and the length of the path between two words. Each has a hint, and a check that tells you which mistake you made. At the end, your own search translates with this chapter's model.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [01_translation](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb).
 #   On GitHub: [01_translation.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb).
 # - On your machine, open `exercises/01_translation.ipynb`, fill in the blanks, then:

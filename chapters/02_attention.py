@@ -728,7 +728,7 @@ print("softmax: ", large.softmax(dim=0))
 #
 # Fill in six blanks: the scores, the softmax, attention itself, and then a look ahead to several heads. Each blank has a hint, and a check that tells you which mistake you made.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
 #   On GitHub: [02_attention.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
 # - On your machine, open `exercises/02_attention.ipynb`, fill in the blanks, then:

@@ -1103,7 +1103,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # The notebook has five blanks: the three projections in one product, a whole cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys and values.
 # Each has a hint, and a check that tells you what is wrong.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [03_multi_head_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/03_multi_head_attention.ipynb).
 #   On GitHub: [03_multi_head_attention.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/03_multi_head_attention.ipynb).
 # - On your machine, open `exercises/03_multi_head_attention.ipynb`, fill in the blanks, then:

@@ -905,7 +905,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # The notebook has five blanks: both masks, their combination, the masked softmax, and the shift of the target. Each has a hint, and a check that tells you what is wrong.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [04_masking](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).
 #   On GitHub: [04_masking.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).
 # - On your machine, open `exercises/04_masking.ipynb`, fill in the blanks, then:

@@ -928,7 +928,7 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 # Five blanks: the frequencies, the sinusoidal encoding, the shift, rotary positions, and the input of the first layer. Each one has a check that tells you
 # what is wrong, and a hint.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [05_positional_encoding](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/05_positional_encoding.ipynb).
 #   On GitHub: [05_positional_encoding.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/05_positional_encoding.ipynb).
 # - On your machine, open `exercises/05_positional_encoding.ipynb`, fill in the blanks, then:

@@ -1188,7 +1188,7 @@ assert 0.9**24 < 0.1
 #
 # Five blanks: the feed-forward network, the layer norm, dropout, post-norm and pre-norm. Each one has a check that tells you what is wrong, and a hint.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [06_layers](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/06_layers.ipynb).
 #   On GitHub: [06_layers.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/06_layers.ipynb).
 # - On your machine, open `exercises/06_layers.ipynb`, fill in the blanks, then:

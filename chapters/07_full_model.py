@@ -984,7 +984,7 @@ for V, rounded in ((35_295, 212), (35_296, 213), (36_272, 213), (36_273, 214)):
 #
 # Five blanks: the two stacks, the output layer, Xavier's rule, counting the parameters, and memory. Each has a check that tells you what is wrong, and a hint.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [07_full_model](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/07_full_model.ipynb).
 #   On GitHub: [07_full_model.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/07_full_model.ipynb).
 # - On your machine, open `exercises/07_full_model.ipynb`, fill in the blanks, then:

@@ -925,7 +925,7 @@ assert learn(four_words, 7)[6].symbol == "▁s"
 # Six blanks, from counting pairs through learning merges and segmenting words to decoding. Each has a check that tells you what is wrong, and a hint.
 #
 # - In your browser, with nothing to install: [Exercises: subword tokenization](../book/exercises/08_subword_tokenization.md).
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [08_subword_tokenization](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
 #   On GitHub: [08_subword_tokenization.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
 # - On your machine, open `exercises/08_subword_tokenization.ipynb`, fill in the blanks, then:

@@ -763,7 +763,7 @@ for n_padding in (0, 6, 18):
 #
 # Fill in five blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, and the loss of a batch with padding. Each has a hint, and a check that tells you which mistake you made.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [10_label_smoothing](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
 #   On GitHub: [10_label_smoothing.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
 # - On your machine, open `exercises/10_label_smoothing.ipynb`, fill in the blanks, then:

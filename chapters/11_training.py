@@ -1027,7 +1027,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # Six blanks: the learning rate, the loss of a batch, gradient accumulation, clipping, a step of Adam, and the average of checkpoints. Each has a check that tells you what is wrong, and a hint.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [11_training](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
 #   On GitHub: [11_training.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
 # - On your machine, open `exercises/11_training.ipynb`, fill in the blanks, then:

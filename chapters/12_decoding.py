@@ -950,7 +950,7 @@ with torch.no_grad():
 #
 # Six blanks: greedy search, the length penalty, one step of the beam, finished and continuing candidates, the ranking, and then the whole search. Each has a check that tells you what is wrong, and a hint.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [12_decoding](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/12_decoding.ipynb).
 #   On GitHub: [12_decoding.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/12_decoding.ipynb).
 # - On your machine, open `exercises/12_decoding.ipynb`, fill in the blanks, then:

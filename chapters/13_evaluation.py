@@ -1295,7 +1295,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # Six blanks: n-grams, clipped matches, the brevity penalty, BLEU of a test set, chrF, and the bootstrap. Each has a check that tells you what is wrong, and a hint.
 #
 # - In your browser, with nothing to install: [Exercises: evaluation](../book/exercises/13_evaluation.md).
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [13_evaluation](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
 #   On GitHub: [13_evaluation.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
 # - On your machine, open `exercises/13_evaluation.ipynb`, fill in the blanks, then:

@@ -1730,7 +1730,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 #
 # Five blanks: how much a head attends to the previous token, how sharp its weights are, which words it links, how such links are scored, and how to ablate a head. Each has a hint and a check that tells you what is wrong.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [14_attention_heads](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/14_attention_heads.ipynb).
 #   On GitHub: [14_attention_heads.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/14_attention_heads.ipynb).
 # - On your machine, open `exercises/14_attention_heads.ipynb`, fill in the blanks, then:

@@ -1610,7 +1610,7 @@ assert change > 0.01
 #
 # Six blanks: BERT's masked tokens, one mask for the whole family, GPT's loss, a classifier on top of GPT, a few-shot prompt, and the weights of a public model. Each has a hint, and a check that tells you which mistake you made.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [15_transformer_family](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/15_transformer_family.ipynb).
 #   On GitHub: [15_transformer_family.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/15_transformer_family.ipynb).
 # - On your machine, open `exercises/15_transformer_family.ipynb`, fill in the blanks, then:

@@ -1639,7 +1639,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each has a hint, and a check that tells you what is wrong. None of them needs a GPU.
 #
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [16_gpu_performance](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/16_gpu_performance.ipynb).
 #   On GitHub: [16_gpu_performance.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/16_gpu_performance.ipynb).
 # - On your machine, open `exercises/16_gpu_performance.ipynb`, fill in the blanks, then:

@@ -1167,7 +1167,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # Fill in six blanks: the arithmetic of a run; its hours, energy and rent; test sentences in the training data; the checkpoint to resume from; the sentences that are left in the epoch; and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
 #
 # - In your browser, with nothing to install: [Exercises: training the full model on WMT14](../book/exercises/17_wmt14.md).
-# - In Colab:
+# - In Colab, where the last cell grades your answers:
 #   [17_wmt14](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/17_wmt14.ipynb).
 #   On GitHub: [17_wmt14.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/17_wmt14.ipynb).
 # - On your machine, open `exercises/17_wmt14.ipynb`, fill in the blanks, then:
