@@ -9,8 +9,9 @@ from hypothesis import settings
 # torch.compile would start a pool of processes, each of which imports PyTorch, beside the processes that run the tests.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
-if torch.cuda.is_available():
-    # Autograd can't handle a simulated GPU beside a real one, which is better anyway: see tests/gpu.
+if torch.cuda.is_available() or torch.__version__ < "2.10":
+    # Autograd can't handle a simulated GPU beside a real one, which is better anyway: see tests/gpu. Before version
+    # 2.10, PyTorch can't simulate one.
     collect_ignore = ["repository/test_pretend_gpu.py", "transformer/test_on_a_gpu.py", "chapters/test_on_a_gpu.py"]
 else:
     import tests.pretend_gpu  # noqa: F401 - before any backward pass: autograd counts the devices at the first one
