@@ -7,6 +7,9 @@ import torch
 from transformer.device import Device, choose_device, explain_out_of_memory
 from transformer.errors import UserError
 
+# PyTorch 2.9 warns when its setting for TF32 is first used.
+pytestmark = pytest.mark.filterwarnings("ignore:Please use the new API settings to control TF32:UserWarning")
+
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
