@@ -96,8 +96,8 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     """Compute x Wᵀ with sums and results in float32, even if x is in 16 bits; call it without autocast.
 
     A GPU multiplies 16-bit numbers several times as fast as float32, and accumulates the products in float32. With
-    CUDA, PyTorch 2.8 and later can return these sums without rounding them, but that kernel has no backward pass. So
-    it is used where no gradient is needed, with W rounded to the dtype of x. Otherwise both are converted to float32.
+    CUDA, PyTorch can return these sums without rounding them, but that kernel has no backward pass. So it is used
+    where no gradient is needed, with W rounded to the dtype of x. Otherwise both are converted to float32.
 
     Args:
         x: (..., d_in), any floating dtype.
@@ -106,7 +106,7 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     Returns:
         (..., d_out), float32.
     """
-    has_kernel = x.is_cuda and torch.version.cuda and torch.__version__ >= "2.8"  # is_cuda is True on AMD GPUs as well
+    has_kernel = x.is_cuda and torch.version.cuda  # is_cuda is True on AMD GPUs as well
     if has_kernel and x.dtype.itemsize == 2 and not torch.is_grad_enabled():
         result = torch.mm(x.flatten(0, -2), weight.to(x.dtype).T, out_dtype=torch.float32)
         return result.view(*x.shape[:-1], -1)

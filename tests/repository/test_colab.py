@@ -21,7 +21,7 @@ pytestmark = pytest.mark.soak  # pip installs the course into a new environment,
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "chapters" / "02_attention.ipynb"
-TORCH = "2.6.0+cu124"
+TORCH = "2.9.0+cu126"
 CHANGED = r"^\S+ was \S+, is "
 """How book/colab.py reports a package whose version has changed."""
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

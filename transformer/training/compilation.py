@@ -37,7 +37,7 @@ def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float],
     torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
     inductor = torch._inductor.config
     inductor.fallback_random = True  # dropout draws the same random numbers as uncompiled, and isn't slower
-    if hasattr(inductor.triton, "mix_order_reduction"):  # in PyTorch 2.11, but not yet in 2.6
+    if hasattr(inductor.triton, "mix_order_reduction"):  # in PyTorch 2.11, but not yet in 2.9
         # Newer versions combine two sums in the backward pass of a layer norm. For the base model on an H200, that took
         # twice as long. And whether they do depends on the size of the batch, so the first small one, with the pairs
         # that are left at the end of an epoch, would be compiled again.

@@ -18,8 +18,8 @@ class Muon(torch.optim.Optimizer):
 
     The results are those of ``torch.optim.Muon`` with ``adjust_lr_fn="match_rms_adamw"`` and no weight decay: the root
     mean square of each step is 0.2 times the learning rate. Adam's steps have about that size, so the paper's learning
-    rate suits both. PyTorch's version needs PyTorch 2.9 and always computes in bfloat16, which on most CPUs takes far
-    longer than the rest of the training step.
+    rate suits both. PyTorch's version always computes in bfloat16, which on most CPUs takes far longer than the rest of
+    the training step.
 
     ``query_key_value`` stacks W_Q, W_K and W_V, which are three linear maps with the same input, so Muon treats them as
     three matrices. If the stack were made orthogonal as a whole, W_V would get nearly all of the step, because at the

@@ -48,7 +48,6 @@ def test_each_parameter_has_one_optimizer() -> None:
     assert sorted([*muon, *(names[id(p)] for p in parameters_of(both["adam"]))]) == sorted(names.values())
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch has Muon since version 2.9")
 def test_muon_is_pytorchs_on_each_of_the_stacked_matrices() -> None:
     model = model_with_gradients()
     weights = [model.decoder[1].cross_attention.query_key_value.weight, model.encoder[0].feed_forward.inner.weight]
