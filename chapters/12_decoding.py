@@ -78,9 +78,10 @@ from transformer.decoding import (
 )
 from transformer.device import has_int8_instructions
 from transformer.masks import causal_mask
-from transformer.model import Transformer
+from transformer.model import DecoderCache, Transformer
 from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
+from transformer.plots.masks import draw_mask
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
 from transformer.plots.style import Captioned, Picture, SourceCode
@@ -89,34 +90,24 @@ from transformer.recipes import RECIPES
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
-translator = transformer.load("multi30k", precision="fp32")
-model, tokenizer = translator.model, translator.tokenizer
-
-
-def ids(*rows):
-    """A batch of token ids, on the model's device."""
-    return torch.tensor(rows, device=translator.device.torch_device)
-
-
-@torch.no_grad()
-def token_log_probs(source, tokens):
-    """The log-probability of each token of a translation, and of eos."""
-    target = ids([BOS, *tokens, EOS])
-    log_probs = model(source, target[:, :-1]).log_softmax(dim=-1)
-    return log_probs.gather(2, target[:, 1:, None])[0, :, 0]
-
-
-caption = "An old man feeds the pigeons in front of a church."
-source = ids(translator.encode(caption))
-(greedy_tokens,) = greedy_search(model, source)
-((best,),) = beam_search(model, source, beam_size=4, length_penalty=0)
+# The probability of each token: the next section shows how to compute it.
+# fmt: off
+translations = (
+    ("most probable token at each step",
+     "Ein alter Mann füttert das Tauben vor einer Kirche . <eos>".split(),
+     [0.9164, 0.9634, 0.9345, 0.8483, 0.4409, 0.4012, 0.9547, 0.9268, 0.9956, 0.9325,
+      0.9315]),
+    ("found by beam search",
+     "Ein alter Mann füttert die Tauben vor einer Kirche . <eos>".split(),
+     [0.9164, 0.9634, 0.9345, 0.8483, 0.3501, 0.8900, 0.9557, 0.9250, 0.9956, 0.9368,
+      0.9312]),
+)
+# fmt: on
 with style.in_style():
     figure = Figure(figsize=(5, 2.9))
     axes = figure.add_axes((0, 0, 1, 1))
-    for y, tokens in ((1, greedy_tokens), (0, best.tokens)):
-        log_probs = token_log_probs(source, tokens)
-        words = [word.strip("▁") for word in tokenizer.pieces([*tokens, EOS])]
-        for i, (word, p) in enumerate(zip(words, log_probs.exp(), strict=True)):
+    for y, (name, words, probabilities) in zip((1, 0), translations, strict=True):
+        for i, (word, p) in enumerate(zip(words, probabilities, strict=True)):
             differs = i in (4, 5)  # the article and the noun
             colour = style.WRONG if y else style.VALUE
             weight = "bold" if differs else "normal"
@@ -124,16 +115,15 @@ with style.in_style():
             axes.text(centre, y - 0.1, word, ha="center", fontsize=9, weight=weight)
             axes.bar(
                 centre,
-                0.4 * p.item(),
+                0.4 * p,
                 0.6,
                 bottom=y,
                 color=colour if differs else style.PLAIN,
             )
-            top = y + 0.4 * p.item() + 0.02
+            top = y + 0.4 * p + 0.02
             axes.text(centre, top, f"{p:.2f}", ha="center", fontsize=9)
-        name = "most probable token at each step" if y else "found by beam search"
-        probability = log_probs.sum().exp()
-        axes.text(0.1, y + 0.56, f"{name}: product {probability:.3f}", fontsize=10)
+        label = f"{name}: product {math.prod(probabilities):.3f}"
+        axes.text(0.1, y + 0.56, label, fontsize=10)
     axes.set_xlim(0, len(words))
     axes.set_ylim(-0.15, 1.7)
     axes.axis("off")
@@ -152,29 +142,30 @@ Picture(
     ),
 )
 
-# %% tags=["remove-cell"]
-assert "das Tauben" in tokenizer.decode(greedy_tokens)
-assert "die Tauben" in tokenizer.decode(best.tokens)
-p_greedy = token_log_probs(source, greedy_tokens).exp()
-p_best = token_log_probs(source, best.tokens).exp()
-for p, expected in (
-    (p_greedy[4], 0.44),
-    (p_greedy[5], 0.40),
-    (p_greedy.prod(), 0.095),
-    (p_best[4], 0.35),
-    (p_best[5], 0.89),
-    (p_best.prod(), 0.167),
-):
-    assert abs(p - expected) < 0.006, (p, expected)
-
 # %% [markdown]
 # By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 #
 # ## Why greedy search fails
 #
-# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. (The paper allows 50 tokens more than the source has, §6.1.)
+# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. The paper allows 50 tokens more than the source has (§6.1).
 #
-# As code, for one sentence (`model`, `tokenizer`, `source` and `ids`, which makes a tensor of token ids, come from the folded cell above):
+# Here is the setup for this chapter, with the model and the caption:
+
+# %%
+translator = transformer.load("multi30k", precision="fp32")
+model, tokenizer = translator.model, translator.tokenizer
+
+
+def ids(*rows):
+    """A batch of token ids, on the model's device."""
+    return torch.tensor(rows, device=translator.device.torch_device)
+
+
+caption = "An old man feeds the pigeons in front of a church."
+source = ids(translator.encode(caption))
+
+# %% [markdown]
+# And this is greedy search for one sentence:
 
 
 # %%
@@ -189,14 +180,32 @@ def simple_greedy_search(source, max_length=60):
     return tokens
 
 
-tokenizer.decode(simple_greedy_search(source)[1:-1])
+greedy_tokens = simple_greedy_search(source)[1:-1]
+tokenizer.decode(greedy_tokens)
 
 # %% tags=["remove-cell"]
-assert simple_greedy_search(source) == [BOS, *greedy_tokens, EOS]
+assert greedy_search(model, source) == [greedy_tokens]
 assert simple_greedy_search(source, max_length=3) == [BOS, *greedy_tokens[:3]]
 
 # %% [markdown]
-# But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later, *Tauben* is much less probable after *das* (0.40) than after *die* (0.89). Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
+# But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. For a given translation, one pass of the decoder computes all of them:
+
+
+# %%
+@torch.no_grad()
+def token_log_probs(source, tokens):
+    """The log-probability of each token of a translation, and of eos."""
+    target = ids([BOS, *tokens, EOS])
+    log_probs = model(source, target[:, :-1]).log_softmax(dim=-1)
+    return log_probs.gather(2, target[:, 1:, None])[0, :, 0]
+
+
+greedy_probs = token_log_probs(source, greedy_tokens).exp()
+print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
+print(f"product of all: {greedy_probs.prod():.3f}")
+
+# %% [markdown]
+# In the figure, *das* is the most probable article, with 0.44 against 0.35 for *die*. One step later, *Tauben* has only 0.40 after *das*, but 0.89 after *die*. Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -212,11 +221,11 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
     print(f"{sentence:8} {sentences[sentence]:.3f}")
 
 # %% [markdown]
-# Greedy search starts with *the* and ends with *the dog* (0.20). It never sees *a dog* (0.36). Here we could list all nine sentences, but we can't enumerate every sentence in general: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
+# Greedy search starts with *the* and ends with *the dog*, with probability 0.20. It never sees *a dog*, with 0.36. Here we could list all nine sentences, but we can't enumerate every sentence in general: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
 #
 # ## Beam search
 #
-# **Beam search** is a compromise between greedy search and listing every sentence (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. (People also call each single prefix a beam, and so do we.) The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept (of those that haven't ended). Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise between greedy search and listing every sentence (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. People also call each single prefix a beam, and so do we. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and of the results that haven't ended, the $k$ best are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -232,7 +241,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
-# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. (Six are enough: up to three may end, and three others continue.) Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. (Where an `<eos>` is grey, it isn't among the three best.) Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch how they change places in the next step.
+# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. An `<eos>` that isn't among the three best is grey. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch how they change places in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -289,20 +298,32 @@ def simple_beam_search(source, k, steps):
 # %% [markdown]
 # Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best. Those that go on may come from further down the list, to replace the ones that ended.
 #
-# The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability (`best` is the package's, from a folded cell above):
+# The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability:
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)
+((best,),) = beam_search(model, source, beam_size=4, length_penalty=0)
 assert tokens[1:-1] == best.tokens
 assert_close(log_probability, best.log_probability, atol=1e-3, rtol=1e-3)
 tokenizer.decode(best.tokens)
+
+# %% tags=["remove-cell"]
+for tokens, (_, words, expected) in zip(
+    (greedy_tokens, best.tokens), translations, strict=True
+):
+    p = token_log_probs(source, tokens).exp().tolist()
+    assert [w.strip("▁") for w in tokenizer.pieces([*tokens, EOS])] == words
+    assert all(abs(a - b) < 0.006 for a, b in zip(p, expected, strict=True))
+    assert abs(math.prod(p) - math.prod(expected)) < 0.006
+assert f"{math.prod(translations[0][2]):.3f}" == "0.095"
+assert f"{math.prod(translations[1][2]):.3f}" == "0.167"
 
 # %% [markdown]
 # Beam search isn't guaranteed to find the most probable sentence either: the best prefix may have been dropped early. It just makes that less likely.
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. (The results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json).) The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes, and stored the results in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
 # beam size: (BLEU, length ratio), for each exponent α of the length penalty
@@ -393,15 +414,19 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. (With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of.) A wider beam does find more probable translations (the mean log-probability, not in the figure, rises from −6.0 to −4.8), but they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of. A wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.0 to −4.8. But they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
-# Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
+# Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
 # Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, from a beam of 3 on, the length ratio stays nearer to 1 with a penalty.
-#
+
+# %%
+SourceCode(length_normalization)
+
+# %% [markdown]
 # Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
@@ -411,10 +436,10 @@ for alpha in (0.0, 0.6):
     print(f"alpha {alpha}:  short {short:.2f}   long {long:.2f}")
 
 # %% tags=["remove-cell"]
-assert short < long and SourceCode(length_normalization)
+assert short < long
 
 # %% [markdown]
-# **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* At $\alpha = 0$, *ein bärtiger Mann* (a bearded man) wins; with a large $\alpha$, it is *ein Mann mit Bart* (a man with a beard), a word longer. Both are correct.
+# **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* At $\alpha = 0$, *ein bärtiger Mann*, a bearded man, wins; with a large $\alpha$, it is *ein Mann mit Bart*, a word longer. Both are correct.
 
 # %% tags=["hide-input"]
 bearded = ids(translator.encode("A man with a beard is looking at a painting."))
@@ -450,7 +475,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
-# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens (stored results, too):
+# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens. These results are stored, too:
 
 # %%
 empty_translation = {
@@ -510,7 +535,7 @@ for k in (1, 4, 32):
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
-# - **Top-p**, or *nucleus sampling*, keeps the most probable tokens, in order, until their probabilities (after temperature and top-k) add up to at least $p$. It keeps few tokens where the model is certain, and many where it isn't.
+# - **Top-p**, or *nucleus sampling*, keeps the most probable tokens, in order, until their probabilities after the first two settings add up to at least $p$. It keeps few tokens where the model is certain, and many where it isn't.
 
 
 # %%
@@ -547,9 +572,9 @@ assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
 assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 
 # %% [markdown]
-# (▁ marks the start of a word. *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.)
+# The sign ▁ marks the start of a word. *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.
 #
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert*, several continuations are possible; after *… vor einer* (in front of a), hardly anything but *Kirche*, church. Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -598,7 +623,7 @@ for name, setting in settings.items():
 assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 
 # %% [markdown]
-# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it. One bad token leads to a prefix that the model has never seen in training (**exposure bias**, [Data and batching](09_data_and_batching.ipynb)), and more bad ones follow. Top-k and top-p cut off exactly this tail, and a low temperature shrinks it.
+# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it. One bad token leads to a prefix that the model has never seen in training, and more bad ones follow. This is the **exposure bias** of [Data and batching](09_data_and_batching.ipynb). Top-k and top-p cut off exactly this tail, and a low temperature shrinks it.
 #
 # ### Which method when?
 #
@@ -608,7 +633,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # | beam search | when the input largely determines the output: translation, speech recognition | it costs more, and needs length normalisation |
 # | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram* ($n$ tokens in a row).
+# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram*, which is $n$ tokens in a row.
 #
 # ## The KV cache
 #
@@ -627,6 +652,7 @@ for new in x.split(1):  # one token at a time, (1, 16)
 
 full, _ = attention(x @ w_q, x @ w_k, x @ w_v, causal_mask(6)[0, 0])
 assert_close(torch.cat(outputs), full)
+print("equal to causal attention over all tokens")
 
 # %% [markdown]
 # Row by row, the outputs equal those of causal attention over all tokens at once. In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
@@ -687,9 +713,10 @@ tokens = [BOS, *best.tokens]
 assert_close(
     with_cache(source, tokens), without_cache(source, tokens), atol=1e-4, rtol=1e-5
 )
+print("the same logits with and without a cache")
 
 # %% [markdown]
-# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead (on a GPU, **kernel launches**), and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token (see [Making it fast on a GPU](16_gpu_performance.ipynb)). The times on the machine that ran this chapter:
+# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, on a GPU **kernel launches**, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Making it fast on a GPU](16_gpu_performance.ipynb) has more on this. The times on the machine that ran this chapter:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -700,9 +727,124 @@ for decode in (without_cache, with_cache):
     print(f"{decode.__name__:14} {time.perf_counter() - start:.2f} s")
 
 # %% [markdown]
+# ### One cache for all beams
+#
+# In beam search, a step may drop a prefix and continue another one twice. Then the new beams need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. The package doesn't move them at all. All beams of a sentence share one cache. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, says which entries belong to whose prefix, and if a beam gets another prefix, only this mask changes.
+#
+# Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
+#
+# | | step 1 | step 2 | step 3 |
+# |---|---|---|---|
+# | beam 1 | `<bos>` | Ein | alter |
+# | beam 2 | `<bos>` | Ein | junger |
+# | beam 3 | `<bos>` | Eine | alte |
+#
+# Here are the same tokens as ids, and those that the beams will read at step 4, *Mann*, *Herr* and *Hund* (man, gentleman, dog):
+
+# %%
+words = ["Ein Ein Eine", "alter junger alte", "Mann Herr Hund"]
+entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
+
+# %% [markdown]
+# Suppose that these three best candidates all extend *Ein alter*. Then beams 2 and 3 become continuations of beam 1. The figure shows the mask before this, and one step after it. Beam 2, for example, no longer attends to *junger*, but to *alter*, the entry that beam 1 wrote:
+
+# %% tags=["hide-input"]
+beams = ["beam 1", "beam 2", "beam 3"]
+own, of_beam_1 = torch.eye(3).bool(), torch.tensor([[True, False, False]] * 3)
+with style.in_style():
+    figure = Figure(figsize=(4.4, 3.6))
+    for bottom, steps, title in (
+        (0.6, [own] * 3, "after step 3"),
+        (0.05, [of_beam_1] * 3 + [own], "after reordering and step 4"),
+    ):
+        axes = figure.add_axes((0.15, bottom, 0.068 * 3 * len(steps), 0.25))
+        labels = ["<bos>"] * 3 + " ".join(words).split()[: 3 * len(steps) - 3]
+        draw_mask(axes, torch.cat(steps, dim=1), beams, labels)
+        for border in range(3, len(labels), 3):
+            axes.axvline(border, color=style.INK, linewidth=2.5)
+        axes.set_title(title, y=0, pad=-4, va="top", loc="left")
+Picture(
+    figure,
+    alt=(
+        "Two masks with a row for each of three beams and a column for each entry of "
+        "the cache, in groups of three per step. Before: each beam attends to its own "
+        "entry at steps 1 to 3. After: at steps 1 to 3, all rows attend to the entries "
+        "of beam 1, <bos>, Ein and alter, and at step 4 each to its own: Mann, Herr and "
+        "Hund."
+    ),
+    caption=(
+        "The mask before and after beams 2 and 3 become continuations of beam 1. A "
+        "column is an entry of the cache; a green cell means that the beam attends to "
+        "it."
+    ),
+)
+
+# %% [markdown]
+# Let's do the same with the model's cache:
+
+
+# %%
+@torch.no_grad()
+def three_steps():
+    cache = model.start_cache(*model.encode(source), max_length=4, beams=3)
+    for tokens in entered[:3]:
+        model.decode_step(ids(tokens), cache)  # (1 sentence, 3 beams)
+    return cache
+
+
+def print_prefixes(cache):
+    for beam, mask in enumerate(cache.prefix_mask[0, :, : cache.length], 1):
+        attended = [entered[t][b] for t, b in mask.nonzero().tolist()]
+        print(f"beam {beam} attends to", *tokenizer.pieces(attended))
+
+
+# %%
+cache = three_steps()
+print_prefixes(cache)
+parents = torch.tensor([[0, 0, 0]], device=source.device)  # all continue beam 1
+cache.reorder(parents)
+print("after reordering:")
+print_prefixes(cache)
+
+# %% [markdown]
+# The next step gives the same logits as with a cache in which beams 2 and 3 have their own copies of beam 1's keys and values:
+
+# %%
+copied = three_steps()
+for layer in copied.target:  # (sentences, heads, steps, beams, d_head)
+    layer.key = layer.key[:, :, :, parents[0]]
+    layer.value = layer.value[:, :, :, parents[0]]
+with torch.no_grad():
+    by_mask = model.decode_step(ids(entered[3]), cache)
+    by_copying = model.decode_step(ids(entered[3]), copied)
+assert_close(by_mask, by_copying, atol=1e-4, rtol=1e-5)
+print("the same logits, without a copy")
+
+# %% tags=["remove-cell"]
+after = torch.cat([of_beam_1] * 3 + [own], dim=1)
+assert torch.equal(cache.prefix_mask[0].flatten(1).cpu(), after)
+before = torch.cat([own] * 4, dim=1)
+assert torch.equal(copied.prefix_mask[0].flatten(1).cpu(), before)
+assert all(len(three) == 3 for three in entered)
+for beam, newest in enumerate(entered[3]):
+    whole = [BOS, entered[1][0], entered[2][0], newest]
+    expected = without_cache(source, whole)[-1]
+    assert_close(by_mask[0, beam], expected, atol=1e-4, rtol=1e-5)
+
+# %% [markdown]
+# And this is all the code that it takes:
+
+# %%
+SourceCode(DecoderCache.reorder, Transformer.decode_step)
+
+# %% [markdown]
+# `reorder` replaces each beam's rows of the mask, for the steps so far, by those of its parent. Later steps aren't touched: there, each beam still has its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
+#
+# What does it save? Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. What does it cost? With $k$ beams, a query gets scores for the entries of all of them, and the mask discards all but one in $k$. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Only when the search of a sentence has ended are the others copied, by `select`, so that the batch gets smaller.
+#
 # ### How much memory it needs
 #
-# The price is memory. Each layer caches a key and a value, with $d_\text{model}$ numbers each:
+# The price of a cache is memory. Each layer caches a key and a value, with $d_\text{model}$ numbers each:
 #
 # - for **self-attention**, one pair per target position, for every beam of every sentence;
 # - for **cross-attention**, one pair per source position, for every sentence. The beams of a sentence share these, because they translate the same source.
@@ -723,6 +865,7 @@ stored = (
     sum(layer.key.numel() + layer.value.numel() for layer in cache.memory),
 )
 assert stored == cache_numbers(model.config, 1, 4, 60, source.size(1))
+print("the model's cache has as many numbers")
 
 # %% [markdown]
 # For the paper's base model with 64 sentences, a beam of 4, 100 target positions and 50 source positions, in float32:
@@ -737,7 +880,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller (see [The Transformer family](15_transformer_family.ipynb)).
+# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -750,7 +893,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 # %% [markdown]
 # ## 8-bit integers
 #
-# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. (The package's weights use only −63 to 63, for CPUs without the instructions below.) The rows of the input are rounded in the same way, which has to be done while the model runs (*dynamic* quantization). The integers are multiplied exactly, and the result is multiplied by both scales:
+# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The package's weights use only −63 to 63, for CPUs without the instructions below. The rows of the input are rounded in the same way. In *dynamic* quantization, as here, this is done while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -765,7 +908,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies these integers in float32, which hardly saves any time, but is exact as long as weights don't exceed 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU (the shortest of six times).
+# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies these integers in float32, which hardly saves any time, but is exact as long as weights don't exceed 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -841,7 +984,7 @@ prefix = [BOS, *greedy_tokens[:5], best.tokens[5]]  # … füttert das Tauben
 expected = without_cache(source, prefix)[-1]
 assert_close(trade_places(reorder=True), expected, atol=1e-4, rtol=1e-5)
 error = (trade_places(reorder=False) - expected).abs().max()
-print(f"without reordering, the logits are off by up to {error:.1f}")
+print(f"without reordering: off by up to {error:.1f}")
 
 # %% tags=["remove-cell"]
 assert error > 0.05
@@ -893,7 +1036,7 @@ with torch.no_grad():
 # </details>
 # <details><summary>B. They get shorter</summary>
 #
-# No. That is what happens when α falls towards 0. (Try it: the chart of eight translations above goes up to α = 2.)
+# No. That is what happens when α falls towards 0. Try it: the chart of eight translations above goes up to α = 2.
 #
 # </details>
 # <details><summary>C. Nothing, because all candidates of a step have the same length</summary>
@@ -934,7 +1077,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# The keys and values of self-attention, because each beam has its own prefix. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same (unless an implementation copies them for each beam, which wastes memory).
+# The keys and values of self-attention, because each beam has its own prefix. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same, unless an implementation wastes memory by copying them for each beam.
 #
 # </details>
 #
