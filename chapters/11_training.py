@@ -154,7 +154,7 @@ Picture(
 #
 # We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each test sentence contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences. So a model that has only memorised its training data fails.
 #
-# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. Here is the setup for this chapter. `batches` is a list of batches with up to 250 source and 250 target tokens each:
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. Here is the setup for this chapter. `batches` is a list of batches with up to 250 source and 250 target tokens each:
 
 # %%
 recipe = RECIPES["pocket"]
@@ -311,11 +311,11 @@ def short_run(change=lambda batch: batch, n_steps=120, **fault):
     return losses, norms, model, adam
 
 
-losses, gradient_norms, model_c, adam_c = short_run()
+losses, gradient_norms, healthy_model, healthy_adam = short_run()
 first_model, first_adam = new_model()
 healthy_step(first_model, first_adam, batches[0], step=1)
 first = gradient_and_step_sizes(first_model, first_adam, step=1)
-later = gradient_and_step_sizes(model_c, adam_c, step=120)
+later = gradient_and_step_sizes(healthy_model, healthy_adam, step=120)
 with style.in_style():
     figure, axes = style.new_figure(4.6, 3.2)
     axes.loglog(*first, "o", color=style.QUERY, markersize=5, label="Adam, step 1")
@@ -338,10 +338,13 @@ Picture(
         "0.3. A dashed diagonal shows gradient descent."
     ),
     caption=(
-        "Gradient and step size of each weight tensor of the healthy run, C. Adam's "
+        "Gradient and step size of each weight tensor of the healthy run. Adam's "
         "steps don't grow with the gradients, as those of gradient descent do."
     ),
 )
+
+# %% [markdown]
+# `first` and `later` hold the gradient and step sizes of the figure:
 
 # %%
 print(f"step 1:   steps from {first[1].min():.2f} to {first[1].max():.2f}")
@@ -432,7 +435,7 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 # %% [markdown]
 # Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our **recipes**, the package's ready-made settings for a model, its data and its training, multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs, and take the largest that stays stable, or one a little below. If you change the batch size, tune it again.
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs, and take the largest that stays stable, or one a little below. If you change the batch size, tune it again.
 #
 # ## Gradient clipping
 #
@@ -483,6 +486,9 @@ Picture(
         "at step 50, whose gradient is far longer than usual."
     ),
 )
+
+# %% [markdown]
+# `gradient_norms` and `damaged_norms` are the two curves:
 
 # %%
 print(f"healthy run, median: {torch.tensor(gradient_norms).median():.2f}")
@@ -611,7 +617,7 @@ moved = start(batch.source, batch.decoder_input) - our_logits
 assert moved.abs().mean() > 0.1  # the comparison means something
 
 # %% [markdown]
-# What the ten lines lack, you find in the package's own step. Compare the two line by line:
+# The package's own step does a few more things. Unfold it and compare; the list below explains the differences:
 
 # %% tags=["hide-cell"]
 SourceCode(Trainer.step, Trainer._backward)
@@ -620,7 +626,7 @@ SourceCode(Trainer.step, Trainer._backward)
 # - **Several processes.** On several GPUs, each process runs this code on its own batches. `all_reduce` adds up their numbers of tokens, by which the loss is divided. PyTorch averages the gradients over the processes, only once per step thanks to `_gradient_sync`, and `world_size` turns this mean into the sum.
 # - **Mixed precision.** `autocast` runs matrix products in 16 bits. In float16, small gradients would become zero, so `scaler` multiplies the loss by a large number before the backward pass, and `unscale_` divides the gradients by it before they are clipped. This is **loss scaling**. In other precisions it does nothing.
 # - **Skipped steps.** `step_if_finite` changes no weight if the gradient contains infinity or NaN, so that a single bad batch can't ruin the model. Then `scaler.update()` lowers a scale that was too large.
-# - **Bookkeeping.** The loops over `optimizers` are there because a recipe with Muon has two. `totals` sums losses on the GPU, because reading a number from it would make the program wait. `_average` keeps the mean of the weights of the last steps, which we come to below.
+# - **Bookkeeping.** The loops over `optimizers` are there because a recipe with Muon has two. `totals` sums losses on the GPU, because reading a number from it would make the program wait. `_average` keeps the mean of the weights of the last steps, which we come to below. `prefetcher` loads batches in the background, `training_module` is the model together with its loss, and `stop_requested` lets a run end cleanly. The gradients are cleared at the end of a step instead of at the beginning.
 #
 # [Making it fast on a GPU](16_gpu_performance.ipynb) explains the first two.
 #
@@ -703,7 +709,7 @@ for step in range(1, config.steps + 1):
         bleu = metrics[-1]["valid_bleu"]
         (translation,) = trainer.translator.greedy_search([sentence])
         print(f"{step:4}   {bleu:4.1f}   {right:.2f} / {wrong:.2f}")
-        print(f"       {translation[:41]}")
+        print(f"      {translation[:42]}")
 
 # %% [markdown]
 # At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
@@ -780,6 +786,9 @@ assert bleu["average"] > bleu["last weights"] + 2
 
 
 # %%
+few = [Sequences.pack([side[i] for i in range(800)]) for side in (sources, targets)]
+
+
 def run_on_few(dropout):
     learner, learner_adam = new_model(norm="pre", dropout=dropout)
     settings = replace(memorising, warmup_steps=100, learning_rate_factor=0.6)
@@ -796,7 +805,6 @@ def run_on_few(dropout):
 
 
 # %%
-few = [Sequences.pack([side[i] for i in range(800)]) for side in (sources, targets)]
 overfitting = {dropout: run_on_few(dropout) for dropout in (0.0, 0.2)}
 for dropout, rows in overfitting.items():
     step, _, lowest = min(rows, key=lambda row: row[2])
@@ -853,14 +861,14 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. By then the model has long been memorising the 800 pairs, and now this makes it worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which the dots in the figure mark, and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint, and later it translates with the last of these. `transformer train … --training.patience 5` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which the dots in the figure mark, and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint, and later it translates with the last of these. With `--training.patience 5`, `transformer train` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 #
 # To *resume* a run, the checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Back to the six curves. Have you made your choice? The figure at the top was drawn from stored numbers. The cell of the next one trains the same runs again, which takes about a minute on a CPU.
+# Back to the six curves. Have you made your choice? The figure at the top was drawn from stored numbers. The folded cell below trains the six runs again, which takes about a minute on a CPU, and draws the next figure.
 
 
 # %% tags=["hide-input"]
@@ -908,7 +916,7 @@ Picture(
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
-# | A | falls at once, then stays near 6, hardly below the dashed line, the loss of token frequencies alone | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
+# | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
 # | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has shortened | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |

@@ -736,17 +736,17 @@ for decode in (without_cache, with_cache):
 # | | step 1 | step 2 | step 3 |
 # |---|---|---|---|
 # | beam 1 | `<bos>` | Ein | alter |
-# | beam 2 | `<bos>` | Ein | junger |
-# | beam 3 | `<bos>` | Eine | alte |
+# | beam 2 | `<bos>` | Der | Mann |
+# | beam 3 | `<bos>` | Eine | Frau |
 #
 # Here are the same tokens as ids, and those that the beams will read at step 4, *Mann*, *Herr* and *Hund* (man, gentleman, dog):
 
 # %%
-words = ["Ein Ein Eine", "alter junger alte", "Mann Herr Hund"]
+words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
 entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
 
 # %% [markdown]
-# Suppose that these three best candidates all extend *Ein alter*. Then beams 2 and 3 become continuations of beam 1. The figure shows the mask before this, and one step after it. Beam 2, for example, no longer attends to *junger*, but to *alter*, the entry that beam 1 wrote:
+# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund*. All of them continue beam 1, so beams 2 and 3 drop their own prefixes. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
 
 # %% tags=["hide-input"]
 beams = ["beam 1", "beam 2", "beam 3"]
@@ -780,7 +780,7 @@ Picture(
 )
 
 # %% [markdown]
-# Let's do the same with the model's cache:
+# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, beams, steps, beams): to which entries of each step does each beam attend? At first, `start_cache` lets each beam attend to its own entry at every step.
 
 
 # %%
@@ -801,7 +801,8 @@ def print_prefixes(cache):
 # %%
 cache = three_steps()
 print_prefixes(cache)
-parents = torch.tensor([[0, 0, 0]], device=source.device)  # all continue beam 1
+# index 0 is beam 1: all three continue it
+parents = torch.tensor([[0, 0, 0]], device=source.device)
 cache.reorder(parents)
 print("after reordering:")
 print_prefixes(cache)
@@ -832,15 +833,15 @@ for beam, newest in enumerate(entered[3]):
     assert_close(by_mask[0, beam], expected, atol=1e-4, rtol=1e-5)
 
 # %% [markdown]
-# And this is all the code that it takes:
+# Here are the two functions that use the mask:
 
 # %%
 SourceCode(DecoderCache.reorder, Transformer.decode_step)
 
 # %% [markdown]
-# `reorder` replaces each beam's rows of the mask, for the steps so far, by those of its parent. Later steps aren't touched: there, each beam still has its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
+# `reorder` replaces each beam's rows of the mask, for the steps so far, by those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
 #
-# What does it save? Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. What does it cost? With $k$ beams, a query gets scores for the entries of all of them, and the mask discards all but one in $k$. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Only when the search of a sentence has ended are the others copied, by `select`, so that the batch gets smaller.
+# What does it save? Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. What does it cost? With $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so that the batch gets smaller.
 #
 # ### How much memory it needs
 #
@@ -941,7 +942,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday` translated the 2,023 sentences of its test set in 15 seconds instead of 23. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -970,13 +971,13 @@ def trade_places(reorder):
     cache = model.start_cache(memory, memory_mask, max_length=7, beams=2)
     for token in (BOS, *best.tokens[:4]):  # both: Ein alter Mann füttert
         model.decode_step(ids([token, token]), cache)  # (1 sentence, 2 beams)
-    # beam 0: … füttert die, beam 1: … füttert das
+    # beam 1: … füttert die, beam 2: … füttert das
     model.decode_step(ids([best.tokens[4], greedy_tokens[4]]), cache)
-    if reorder:  # beam 0 continues beam 1, and beam 1 continues beam 0
+    if reorder:  # beam 1 continues beam 2, and beam 2 continues beam 1
         cache.reorder(torch.tensor([[1, 0]], device=source.device))
     tauben = best.tokens[5]
     logits = model.decode_step(ids([tauben, tauben]), cache)  # both: … Tauben
-    return logits[0, 0]  # beam 0, which should now read: … füttert das Tauben
+    return logits[0, 0]  # beam 1, which should now read: … füttert das Tauben
 
 
 # %%
@@ -1077,7 +1078,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# The keys and values of self-attention, because each beam has its own prefix. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same, unless an implementation wastes memory by copying them for each beam.
+# The keys and values of self-attention, because each step adds an entry for each beam. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same, unless an implementation wastes memory by copying them for each beam.
 #
 # </details>
 #

@@ -92,6 +92,9 @@ Picture(
     ),
 )
 
+# %% [markdown]
+# `translations` and `tv_reference` hold the sentences of the figure, and `bleu` is the package's:
+
 # %%
 for label, text in translations.items():
     print(f"{label}  BLEU {bleu([text], [tv_reference]).value:4.1f}")
@@ -731,7 +734,7 @@ each = [meteor([h], [r], "en").value for h, r in zip(*words, strict=True)]
 assert math.isclose(np.mean(each), meteor(*words, "en").value)
 
 # %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them?
+# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes, with the rules of Moses, a well-known toolkit:
 
 
 # %%

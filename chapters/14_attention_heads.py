@@ -501,7 +501,7 @@ for table, baseline in both_models.values():
     assert low["encoder", "next"] < 0.8 * random_low["encoder", "next"]
 
 # %% [markdown]
-# **Training makes heads different.** In each row, untrained heads score nearly the same. Many trained heads score clearly higher, and some clearly lower.
+# **Training makes heads different**, above all in the encoder. In each row, untrained heads score nearly the same. In self-attention, many trained heads score clearly higher, and some clearly lower. In the cross-attention of `pocket-small`, the trained heads are nearly alike, too.
 #
 # One dot of `pocket-small` stands out: in *encoder 2, head 4*, the head from the top of the chapter, **determiners put 0.96 of their weight on their nouns**. We call it the *noun head*.
 #
@@ -666,7 +666,7 @@ assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 # %% [markdown]
 # ### Position 3 isn't word 3
 #
-# After the first layer, a vector also contains information from other positions, so a weight on position 3 in layer 2 isn't a weight on word 3 alone. **Attention rollout** estimates the weights on words from those of all layers, but only roughly.
+# After the first layer, a vector also contains information from other positions, so a weight on position 3 in layer 2 isn't a weight on word 3 alone. **Attention rollout** combines the weights of all layers into a rough estimate of how much each word contributes.
 #
 # <details><summary>How rollout works, and what it ignores</summary>
 #
@@ -916,7 +916,7 @@ Picture(
 )
 
 # %% [markdown]
-# The model can spare the three least important heads. And eight of them?
+# The model can spare the three least important heads. Can it spare eight?
 
 # %%
 lost_alone = sum(exact - alone[head][1] for head in ranked[:8])
@@ -1147,7 +1147,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
     assert (intact[0], mixed[0]) == ("Der", "Die") and mixed[2:] == intact[2:]
 
 # %% [markdown]
-# The article changes, but the noun doesn't: *König* stays *König*. The same holds for all ten pairs of nouns. In the third example, with the head's output from *kings*, even the verb, *haben*, is plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
+# The article changes, but the noun doesn't: *König* stays *König*. We tried all ten pairs of nouns, with the same result. In the third example, with the head's output from *kings*, even the verb, *haben*, is plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
 #
 # > *king* → noun head (*encoder 2, head 4*) → *The* → cross-attention → *Der*
 #
@@ -1185,7 +1185,7 @@ for label, linked in (("all links right", 3), ("one link wrong", 1)):
     print(f"{label:15} AER {error_rate([proposed], [gold]):.2f}")
 
 # %% [markdown]
-# Attention weights are between tokens, but links are between words. We **add** the columns of an English word's tokens, **average** the rows of a German word's tokens, and link each German word to the English word with the largest weight. `words_of_pieces` gives the index of each token's word:
+# Attention weights are between tokens, but links are between words. We **add** the columns of an English word's tokens, **average** the rows of a German word's tokens, and link each German word to the English word with the largest weight. `words_of_pieces`, from the folded code of the figure with the dots, gives the index of each token's word:
 
 
 # %%
@@ -1511,13 +1511,15 @@ assert on_previous[0] > 2 * on_previous[1] and on_followers[0] > 2 * on_follower
 # %% [markdown]
 # ## The logit lens
 #
-# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the residual stream (see [Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)). Hooks record the decoder's stream during a translation:
+# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the residual stream (see [Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
 #
 # <details><summary>And in a post-norm model?</summary>
 #
 # There, each layer norm rescales the stream, so the lens is less meaningful.
 #
 # </details>
+#
+# Hooks record the decoder's stream during a translation:
 
 # %%
 sentence = "The little girl told her mother that she had lost her new doll."
@@ -1597,7 +1599,7 @@ assert (
 #
 # **Only the best example is shown.** Every head has one. Report the mean, the number of cases and a baseline.
 #
-# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and some queries of the shorter ones are padding. With each of these mistakes, the weight of *encoder 2, head 3* on `<eos>` looks smaller:
+# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and some queries of the shorter ones are padding. With each of these mistakes, the weight of *encoder 2, head 3* of `pocket-small` on `<eos>` looks smaller:
 
 # %% tags=["hide-input"]
 eos_keys = key_tables(source, source, causal=False)["special token"]
@@ -1689,7 +1691,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 # </details>
 # <details><summary>D. Its weights are spread evenly</summary>
 #
-# No. Whether a head's weights are sharp and whether the model needs it are two questions. *encoder 2, head 1* has the strongest previous-token pattern of the encoder and isn't needed.
+# No. Whether a head has a clear pattern and whether the model needs it are two questions. *encoder 2, head 1* has the strongest previous-token pattern of the encoder and isn't needed.
 #
 # </details>
 #
@@ -1728,7 +1730,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 # %% [markdown]
 # ## Exercises
 #
-# Five blanks: how much a head attends to the previous token, how sharp its weights are, which words it links, how such links are scored, and how to ablate a head. Each has a hint and a check that tells you what is wrong.
+# Five blanks: how much a head attends to the previous token, how spread out its weights are (their entropy, which the notebook defines), which words it links, how such links are scored when some are only possible, and how to ablate a head. Each has a hint and a check that tells you what is wrong.
 #
 # - In Colab, where the last cell grades your answers:
 #   [14_attention_heads](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/14_attention_heads.ipynb).
@@ -1743,7 +1745,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 #
 # <details><summary>Five experiments to try</summary>
 #
-# 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers with six heads in each kind of attention: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as this chapter does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
+# 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers with six heads in each kind of attention: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as the folded code of the figure with the dots does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
 # 2. **Patch something else.** Make a heat map like those of the gender for the number of a noun (*king*, *kings*). Is it copied in the same layer?
 # 3. **How much redundancy?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
 # 4. **Both directions.** Also link each English word to the German word with the largest weight in its column, and keep the links that both directions propose. What happens to precision, recall and AER?

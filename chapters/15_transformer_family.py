@@ -307,7 +307,7 @@ print("our GPT = the decoder")
 #
 # Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`, and word `lists`, which our GPT will need.
+# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`: sentences whose words are all among the 600 most frequent (`frequent`). It also makes word `lists`, which our GPT will need.
 
 # %% tags=["hide-input"]
 texts = [
@@ -961,7 +961,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 print("bias of 0 and -inf = causal mask")
 
 # %% [markdown]
-# Its last line checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
+# The cell also checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
 # Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own, then the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 

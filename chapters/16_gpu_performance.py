@@ -479,7 +479,7 @@ assert round(2 * d_model * 2**14 / 1e6) == 17
 # %% [markdown]
 # Of these operations, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. Its function `operations()` returns the list. We assume that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
+# The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. We assume that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
 
 # %%
 with torch.device("meta"):
@@ -574,6 +574,9 @@ Picture(
     ),
 )
 
+# %% [markdown]
+# The table shows the largest number of each format, the smallest one with all its digits (*normal*), and the next one after 1:
+
 # %% tags=["hide-input"]
 rows = []
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -581,7 +584,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     name = str(dtype).removeprefix("torch.")
     largest = f"{info.max:.2g}" if info.max > 1e6 else f"{info.max:,.0f}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest normal", "next after 1"]
+headers = ["", "largest", "smallest normal", "after 1"]
 print(tabulate(rows, headers=headers, disable_numparse=True))
 
 # %% tags=["remove-cell"]
@@ -764,6 +767,9 @@ with profile(activities=activities) as profiler:
     forward_backward(batch)
     device.synchronize()
 
+# %% [markdown]
+# The table lists the operations that take the most time:
+
 # %% tags=["hide-input"]
 on_gpu = device.type == "cuda"
 wanted = "DeviceType.CUDA" if on_gpu else "DeviceType.CPU"
@@ -797,6 +803,9 @@ print(
         headers=["operation", "calls", "time"],
     )
 )
+
+# %% [markdown]
+# And this is when each of them ran:
 
 # %% tags=["hide-input"]
 kinds = {
@@ -1089,23 +1098,23 @@ assert b[1].activations > 0.5 * b[0].activations
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
 torch.manual_seed(0)
-model = Transformer(small)
+small_model = Transformer(small)
 source, target = torch.randint(4, 1000, (2, 32, 25))
 gradients, peaks = [], []
 cpu = choose_device("cpu")
 
 
 def forward_and_backward():
-    model(source, target).logsumexp(-1).sum().backward()
+    small_model(source, target).logsumexp(-1).sum().backward()
 
 
 # %%
 for checkpointing in (False, True):
-    for layer in (*model.encoder, *model.decoder):
+    for layer in (*small_model.encoder, *small_model.decoder):
         layer.activation_checkpointing = checkpointing
-    model.zero_grad()
+    small_model.zero_grad()
     peaks.append(peak_memory(forward_and_backward, cpu))
-    gradients.append([p.grad.clone() for p in model.parameters()])
+    gradients.append([p.grad.clone() for p in small_model.parameters()])
     print(f"checkpointing {checkpointing}: {peaks[-1] / 2**20:.0f} MiB")
 assert_close(gradients[0], gradients[1])
 
@@ -1168,7 +1177,7 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# The folded cell shows the code of this loss, which training uses. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32, the type of `shares`.
+# The next folded cell shows the package's code of this loss, which training uses: `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, $q$ is `shares`, plus `correct_mass` at the correct token, and `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
 
 # %% tags=["hide-cell"]
 SourceCode(_LinearCrossEntropy, _chunk_loss)
@@ -1297,7 +1306,7 @@ if log.exists():  # not in Colab
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# At the speed of the table's last row, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone. Compared with the data sheet's peak, and without padding, it is 26%. **The big model reaches 56%** of the measured peak, although it was measured with `transformer bench`, which waits for the GPU after each step. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
+# At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone. Compared with the data sheet's peak, and without padding, it is 26%. **The big model reaches 56%** of the measured peak, although it was measured with `transformer bench`, which waits for the GPU after each step. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
 #
 # Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) have all measurements, and the command to repeat them on your GPU.
 
@@ -1371,7 +1380,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
 
 # %% [markdown]
-# We check that all versions compute the same loss, up to rounding, and time their training steps with all batches, several times. The figure compares this with the time of the first version. Where the dots of two rows overlap, don't trust the order of their medians.
+# We check that all versions compute the same loss, up to rounding, and time their training steps with all batches, several times. The table has the median speed-ups over the first version, and the figure those of all rounds. Where the dots of two rows overlap, don't trust the order of their medians.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1655,7 +1664,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations are memory-bound on it?
 # 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Make a list of its operations like the one at the top.
 # 3. **Long texts.** Set `length` to 1,000 where the list of operations is made, and run that cell and those that draw it. Skip cells with `assert`, which check the book's own numbers. Which operation takes the most time now, and what does fused attention gain?
-# 4. **Idle time.** On a GPU, profile a step with 64 and one with 16,000 tokens, and compare how long the GPU is idle between kernels.
+# 4. **Idle time.** On a GPU, profile a step with 4 of the `equal` sentences and one with all 128, and compare how long the GPU is idle between kernels.
 #
 # </details>
 #

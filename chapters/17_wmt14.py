@@ -299,7 +299,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # <details><summary>Why these utilisations are lower than the shares in chapter 16</summary>
 #
-# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs. It also counts padding as work, and compares some speeds with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200. The second run was short: the paper trained the big model on almost six times as many tokens.
+# Both groups stay far below the shares that [chapter 16](16_gpu_performance.ipynb) estimates for one layer, because that estimate leaves out kernel launches, padding, the optimiser and communication between GPUs. Chapter 16 also counts padding as work, and compares some speeds with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200. The second run was short: the paper trained the big model on almost six times as many tokens.
 #
 # </details>
 #
@@ -478,7 +478,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# Two parts might also fit in either case, but only just. If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# On the 8 GB GPU and on the T4, two parts instead of four might also fit, but only just. If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
@@ -538,7 +538,7 @@ Picture(
 #
 # Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`, the value of `RECIPE`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
 #
-# The folded cell also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
+# The folded cell below defines these names and `shell`. It also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #

@@ -163,7 +163,8 @@ class SourceCode:
     def _source(item: Any) -> str:
         file = inspect.getmodule(item).__name__.replace(".", "/") + ".py"  # type: ignore[union-attr]
         lines, start = inspect.getsourcelines(item)
-        return f"# {file}, line {start}\n{essential_lines(textwrap.dedent(''.join(lines)))}"
+        name = f": {item.__qualname__}" if "." in item.__qualname__ else ""  # of a method
+        return f"# {file}, line {start}{name}\n{essential_lines(textwrap.dedent(''.join(lines)))}"
 
 
 def essential_lines(code: str) -> str:
