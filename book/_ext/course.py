@@ -53,8 +53,8 @@ def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     app.add_js_file("charts.js")
 
 
-def lead_buttons(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let a chapter's edit button open its .py file, from which the .ipynb is generated, and Colab one with outputs."""
+def change_buttons(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let a chapter's edit button open the .py file, and its Colab button the notebook with outputs."""
     if not page.startswith("chapters/"):
         return
     branch = app.config.html_theme_options["repository_branch"]
@@ -200,5 +200,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", indent_wrapped_lines)
     app.connect("html-page-context", wrap_sentences)
-    app.connect("html-page-context", lead_buttons, priority=900)  # after the theme has added its buttons
+    app.connect("html-page-context", change_buttons, priority=900)  # after the theme has added its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}
