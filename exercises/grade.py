@@ -33,6 +33,7 @@ from exercises.notebooks import (
     Notebook,
     answer_key,
     check_answers_are_unique,
+    check_are_learners,
     check_key,
     course_notebooks,
     find_notebooks,
@@ -136,7 +137,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
         A grade for each notebook. A notebook that cannot be graded does not affect the others: its ``failure`` is set.
 
     Raises:
-        UserError: if there is no notebook for a name, or the limit is less than a second.
+        UserError: if there is no notebook for a name, it is the package's own, or the limit is less than a second.
     """
     if seconds < 1:
         raise UserError(f"--seconds must be at least 1; got {seconds}")
@@ -154,6 +155,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
             paths = find_notebooks(names, root)
+            check_are_learners(paths, root)
             return list(pool.map(grade_one, paths, (f"{prefix}-{i}-" for i in range(len(paths)))))
         finally:
             _kill_processes(prefix)

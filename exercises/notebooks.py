@@ -84,6 +84,20 @@ def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
+def check_are_learners(paths: Sequence[Path], root: Path = ROOT) -> None:
+    """Refuse the empty exercises that were installed with the package: learners work on other files.
+
+    Raises:
+        UserError: if the package was installed without its repository, and one of the notebooks is in its folder.
+    """
+    installed = [path for path in paths if path.parent == root / "exercises"]
+    if installed and not (root / "solutions").is_dir():
+        raise UserError(
+            f"{installed[0]} is the empty notebook that was installed with the course: name the file of yours. "
+            "In Colab, run the last cell of your notebook instead"
+        )
+
+
 def _is_hidden(path: Path) -> bool:
     """Return whether a file is hidden, such as Jupyter's checkpoints and what macOS adds to archives."""
     return any(part.startswith(".") for part in path.parts)

@@ -12,6 +12,8 @@ import pytest
 from exercises.current_notebook import grade_this_notebook
 from exercises.grade import grade_all
 from exercises.notebooks import ROOT, answer_key, course_notebooks, notebook_text, read_notebook
+from exercises.watch import notebook_to_watch
+from transformer.errors import UserError
 
 TERMINAL = "grade it in a terminal: python -m exercises grade FILE\n"
 
@@ -103,3 +105,14 @@ def test_an_installed_course_grades_without_solutions(tmp_path: Path, filled: st
     mine.write_text(filled, "utf-8")
     (installed,), (cloned,) = grade_all([str(mine)], root=tmp_path), grade_all([str(mine)])
     assert installed == cloned and installed.points == 1
+
+
+@pytest.mark.parametrize("name", ["attention", "all"])
+def test_the_empty_notebooks_of_an_installed_course_are_not_graded(tmp_path: Path, name: str) -> None:
+    """In Colab, `python -m exercises grade attention` would find them, and tell the learner that nothing is done."""
+    (tmp_path / "exercises").mkdir()
+    shutil.copy(ROOT / "exercises" / "02_attention.ipynb", tmp_path / "exercises")
+    with pytest.raises(UserError, match="In Colab, run the last cell of your notebook instead"):
+        grade_all([name], root=tmp_path)
+    with pytest.raises(UserError, match="is the empty notebook that was installed"):
+        notebook_to_watch("attention", root=tmp_path)
