@@ -558,7 +558,7 @@ with torch.no_grad():
 for top_p in (0.7, 0.9):
     probs, tokens = next_token_distribution(logits, top_p=top_p)
     kept = tokenizer.pieces(tokens[: (probs > 0).sum()].tolist())
-    print(f"top-p {top_p}", *kept)
+    print(f"top-p {top_p}:", *kept, sep="\n  ")
 for temperature in (1.0, 1.5):
     probs, _ = next_token_distribution(logits, temperature)
     print(f"temperature {temperature}: {probs[20:].sum():.0%} outside the top 20")
@@ -600,7 +600,7 @@ Captioned(
 )
 
 # %% [markdown]
-# And this is what translations look like, two for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
+# And this is what translations look like. The package's `sample` has the same three settings and draws tokens until the sentence ends. The cell prints two samples for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
 
 # %%
 torch.manual_seed(0)

@@ -284,7 +284,6 @@ assert next_is_largest == 19 and len(at) == 21
 # So we need measures for many sentences. Take these weights, with a row for each query and a column for each key:
 
 # %%
-words = ["the", "dog", "barks", "<eos>"]
 head = torch.tensor(
     [
         [0.1, 0.7, 0.1, 0.1],  # the
@@ -786,7 +785,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# It is the noun head: without it, only about a fifth of the sentences are still right. Are most of the wrong tokens determiners? The next table counts them without each head of *encoder 2* in turn. Its last line is a **mean ablation** of head 4: the head's output is replaced by its mean over all tokens, since zeros never occur in training.
+# It is the noun head: without it, only about a fifth of the sentences are still right. Are most of the wrong tokens determiners? The next table counts them without each head of *encoder 2* in turn. The line *mean of head 4* is a **mean ablation**: the head's output is replaced by its mean over all tokens, since zeros never occur in training.
 
 
 # %% tags=["hide-input"]
@@ -833,13 +832,15 @@ for label, ablation in ablations.items():
     found = sum(map(is_determiner, wrong))
     wrong_tokens[label] = len(wrong), found
     print(f"{label:14}  {len(wrong):12}  {found:11}")
+everything = pieces(answer[real].tolist())
+n_determiners = sum(map(is_determiner, everything))
+print(f"of all {len(everything)} tokens, {n_determiners} are determiners")
 
 # %% tags=["remove-cell"]
 for label in ("without head 4", "mean of head 4"):
     n_wrong, found = wrong_tokens[label]
     assert n_wrong > 50 and found / n_wrong > 0.6, label
-everything = pieces(answer[real].tolist())
-assert 0.15 < sum(map(is_determiner, everything)) / len(everything) < 0.17
+assert 0.15 < n_determiners / len(everything) < 0.17
 assert (best["previous"]["layer"], best["previous"]["head"]) == ("encoder 2", 1)
 assert round(best["previous"]["score"], 2) == 0.44
 assert wrong_tokens["without head 1"][0] <= wrong_tokens["with all heads"][0]
@@ -1577,6 +1578,9 @@ Picture(
     ),
 )
 
+# %% [markdown]
+# How often is the most probable token after a layer already the one that the whole model predicts?
+
 # %%
 agree = [(table.argmax(-1) == logits.argmax(-1)).float().mean() for table in lens]
 for stage, share in zip(stages, agree, strict=True):
@@ -1592,7 +1596,7 @@ assert (
 )
 
 # %% [markdown]
-# In the first column, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token, and layer 3 changes some. But the output layer was trained only on vectors from the last layer, so earlier columns are a rough guide.
+# In the first column of the figure, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token, and layer 3 changes some. But the output layer was trained only on vectors from the last layer, so earlier columns are a rough guide.
 
 # %% [markdown]
 # ## What goes wrong in practice

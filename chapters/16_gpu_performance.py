@@ -382,7 +382,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a CPU it can fall again, when a batch no longer fits into the caches. Use the largest batch that fits into memory and trains well. The paper used 25,000 tokens on each side (§5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a CPU it can fall again, when a batch no longer fits into the caches. For training, use the largest batch that fits into memory and trains well; the paper used 25,000 tokens on each side (§5.1). A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -1018,7 +1018,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package estimates the peak, the most memory that a step needs at any moment. Here it is for the base model and the paper's batch size: in float32, in bfloat16, and in bfloat16 with one of two ways to save memory:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package estimates the peak, the most memory that a step needs at any moment. Here it is for the base model and the paper's batch size: in float32, in bfloat16, and in bfloat16 with one of two ways to save memory. On an H200, the first two steps needed about a tenth less than this estimate:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1214,7 +1214,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. By our estimate for an H100, matrix products would take about half of the time; here they take 39%. But the estimate was for a layer's forward pass only: a step also has a backward pass, a loss, padding and Adam. The kernels were recorded in 10 other steps.
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. That is 39% of the step, close to the share in the first figure, although that is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam. The kernels were recorded in 10 other steps.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 
@@ -1251,6 +1251,11 @@ if log.exists():  # not in Colab
             f"{row['peak_memory'] / 1e9:.1f}",
         ]
         assert logged[name] == cells == found, name
+    assert (
+        round(14.2 / 36.5, 2) == 0.39
+        and 0.36 < (shares["large matrix products"][1] / totals[1]) < 0.45
+    )
+    assert all(0.88 < m < 0.93 for m in (14.9 / 16.3, 10.1 / 11.1))
     assert round(262.4 / 36.5) == 7 and 0.3 < 10.6 / 30.2 < 0.36
 
     kernels = {
