@@ -13,8 +13,7 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? A Transformer looks at its input through many *attention heads*; here is one of them. The figure shows which English words
-# it attended to (took information from) while the model generated each German word.
+# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with another word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: for each German word that the model generated, lines lead to the English words that the head *attended to*, that is, took information from.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -70,24 +69,15 @@ from transformer.plots.style import Captioned, Picture, Row, SourceCode
 torch.set_printoptions(precision=2, sci_mode=False)
 translator = transformer.load("multi30k", device="cpu")
 
-
-@torch.no_grad()
-def cross_attention(caption, layer, head):
-    """Return one head's weights, the German tokens (rows) and the English tokens (columns).
-
-    Layers and heads are counted from 1.
-    """
-    source = translator.encode(caption)
-    target = translator.tokenizer.encode(translator.greedy_search([caption])[0])
-    with record_attention(translator.model) as weights:
-        translator.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
-    german, english = map(translator.tokenizer.pieces, ([*target, EOS], source))
-    weights = weights[f"decoder.{layer - 1}.cross_attention"][0, head - 1]
-    return weights, [t.strip("▁") for t in german], [t.strip("▁") for t in english]
-
-
-weights, german, english = cross_attention(
-    "A chef with a red hat is preparing food in the kitchen.", layer=3, head=2
+caption = "A chef with a red hat is preparing food in the kitchen."
+source = translator.encode(caption)
+target = translator.tokenizer.encode(translator.greedy_search([caption])[0])
+with record_attention(translator.model) as recorded, torch.no_grad():
+    translator.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
+weights = recorded["decoder.2.cross_attention"][0, 1]  # layer 3, head 2
+german, english = (
+    [piece.strip("▁") for piece in translator.tokenizer.pieces(ids)]
+    for ids in ([*target, EOS], source)
 )
 Picture(
     attention_lines(
@@ -119,17 +109,17 @@ assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
 assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 
 # %% [markdown]
-# For *einem roten Hut* ("a red hat") the head attended to *hat* three times: in German, the endings of the words before a noun depend on the noun. For *bereitet … zu*, a verb in two parts,
-# it attended to *preparing* both times. (Not every line is as easy to explain: *mit* means *with*, yet for *mit* this head attends to *preparing*.) Nobody programmed this. How does such a model work?
+# For *einem roten Hut* ("a red hat") the head attended to *hat* three times: in German, the endings of the words before a noun depend on the noun. For *bereitet … zu*, a verb in two parts, it attended to *preparing* both times. Not every line is as easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines. The model learned them from examples.
 #
-# By the end you will be able to follow a sentence through every stage of this model, generate a translation piece by piece, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
+# By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 #
 # ## Translate a sentence
 #
-# The model of this chapter comes with the course. It is smaller than the one on the start page, and was trained on nothing but captions of photographs in English
-# and German. Here it translates two captions. Neither is in its training data, but the first is close to captions that are, such as *A dog runs across the grass.*
+# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that are not in its training data:
 
 # %%
+from textwrap import fill
+
 import torch
 
 import transformer
@@ -141,25 +131,21 @@ captions = [
     "A chef with a red hat is preparing food in the kitchen.",
 ]
 for caption in captions:
-    print(caption)
-    print("→", translator.translate(caption))
+    print(fill(caption, width=46))
+    print(fill("→ " + translator.translate(caption), width=46))
 
 # %% tags=["remove-cell"]
 chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# Translating word by word would not do. The word order has changed: English says *food* before *in the kitchen*; German says them in the opposite order, and places both between the two parts of its verb. Many German words need information
-# from several English words, and from different ones each time.
+# A word-by-word translation would be wrong. English says *food* before *in the kitchen*; German says them in the opposite order, and places both between the two parts of its verb. And many German words depend on more than one English word.
 #
 # ## Encoder and decoder
 #
-# The Transformer has two halves (§3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*). The **encoder** reads the
-# whole source sentence at once and produces one vector for each word (more precisely, each token, as we will see). The **decoder** generates the target sentence one word at a time. For each word it
-# uses two things: the encoder's vectors, and the **prefix**, which consists of the target words generated so far. So that there is something to read at the start, every prefix begins with a special token, `<bos>` ("beginning of sentence").
+# The Transformer has two halves. They are described in §3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*. The **encoder** reads the whole source sentence at once and produces one vector for each *token*, which is a word or a part of one. The **decoder** generates the target sentence one token at a time. For each token it uses two things: the encoder's vectors, and the **prefix**, which consists of the target tokens generated so far. Every prefix begins with a special token, `<bos>` ("beginning of sentence"), so that the decoder has something to read at the start.
 #
-# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever
-# learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
+# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -185,22 +171,17 @@ Picture(
 #
 # A network computes with numbers, so text has to become numbers first, in two steps.
 #
-# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each with its **id**, its index in the vocabulary. A frequent word is one
-# token; a rare word becomes several. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
+# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each with its **id**, its index in the vocabulary. A frequent word is one token; a rare word becomes several, as *skateboarders* does in the last line of the output. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
 
 # %%
 model, tokenizer = translator.model, translator.tokenizer
 ids = translator.encode("A dog runs across the field.")
-print(tokenizer.pieces(ids))
+print(*tokenizer.pieces(ids))
 print(ids)
-sentence = translator.encode("Two skateboarders are smiling.")
-print(tokenizer.pieces(sentence))
+print(*tokenizer.pieces(translator.encode("Two skateboarders are smiling.")))
 
 # %% [markdown]
-# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of
-# the vocabulary. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random
-# and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer,
-# `nn.Embedding`, and all it does is look up rows:
+# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of the vocabulary. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer, `nn.Embedding`, which only looks up rows:
 
 # %%
 table = model.source_embedding.weight  # (vocab_size, d_model)
@@ -215,8 +196,7 @@ assert ids[1] == 228 and ids[5] == 662 and len(ids) == 8
 assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
-# The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Follow *dog*: its id selects row 228 of
-# the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: their shape is the same, but their values are not.
+# The figure shows these two steps and the encoder. Each coloured strip is a vector, of which the first 12 numbers are drawn. Follow *dog*: its id selects row 228 of the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: their shape is the same, but their values are not.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -240,16 +220,13 @@ Picture(
 )
 
 # %% [markdown]
-# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding
-# (see [Positional encoding](05_positional_encoding.ipynb)).
+# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding. [Positional encoding](05_positional_encoding.ipynb) explains it.
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then
-# a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to the vector (a **residual connection**), so that nothing is lost on the way and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale:
-# in this model before each step, in the paper after each addition. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
+# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to the vector. With such a **residual connection** nothing is lost on the way, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
 #
-# The figure shows both stacks, with the steps inside layer 1. (The additions and the layer norms are left out.) Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
+# The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
 # %% tags=["hide-input"]
 from transformer.plots.layer_stacks import layer_stacks
@@ -286,10 +263,9 @@ base = ModelConfig()
 assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
 
 # %% [markdown]
-# This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
+# This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
 #
-# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
-# `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. (A single sentence needs no padding.)
+# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. These vectors are the memory, which `encode` returns. The mask that it also returns marks the *padding* that fills up the shorter sentences of a batch. Our batch of one sentence has none.
 
 # %%
 with torch.no_grad():
@@ -297,8 +273,7 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# Is it really a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, 4 (counting from 0), so its vector is the same in all of them before the first layer. After
-# the last layer, we compare the vector in each sentence with the one in the first sentence, by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles.
+# Does a word really get a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, position 4 counting from 0, so before the first layer its vector is the same in all of them. After the last layer, we compare each vector with the one in the first sentence by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the fifth sentence, *dog* is at that position.
 
 # %%
 sentences = [
@@ -330,16 +305,13 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). Don't read the numbers as similarities of meaning, though. The first
-# two sentences mean different things by *light*, and yet the second vector is the closest to the first. They share most of their neighbours.
+# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). The numbers don't measure similarity of meaning, though: the *lights* of the first two sentences are the most similar, but they mean different things.
 #
 # ## The decoder predicts the next token
 #
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?*
 #
-# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the
-# vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
-# positive, and divides by their sum, so that they add up to one.
+# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are positive, and divides by their sum, so that they add up to one.
 
 
 # %%
@@ -360,10 +332,9 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain: see [Label smoothing](10_label_smoothing.ipynb).)
+# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
 #
-# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time,
-# each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
+# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
 
 # %%
@@ -377,16 +348,15 @@ def greedy_search(prefix):
 
 
 output, steps = greedy_search([BOS])
-print(tokenizer.pieces(output))
+print(*tokenizer.pieces(output))
 translation = tokenizer.decode(output[1:-1])
 assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# Our loop gives the same translation as the package, which decodes many sentences at once (see [Decoding](12_decoding.ipynb)).
+# Our loop finds the same translation as the package.
 #
-# **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where several bars share the probability,
-# there is more than one good way to continue. At which step is the model least certain?
+# **Step through the translation.** For each step, the chart shows the prefix and the six most probable next tokens. Several long bars mean that there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
 from transformer.plots.next_token import next_token_explorer
@@ -417,8 +387,7 @@ assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 # %% [markdown]
 # The model is least certain at step 3: *rennt* and *läuft* both mean "runs", and either would do.
 #
-# The decoder can't tell whether it generated its prefix or we supplied it. If we force the first word, the model continues from there. Here the translation
-# has to begin with *Zwei* ("two") or with *Auf* ("on"):
+# The decoder can't tell whether it generated its prefix or we supplied it. If we force the first word, the model continues from there. Here the translation has to begin with *Zwei* ("two") or with *Auf* ("on"):
 
 # %%
 for word in ("Zwei", "Auf"):
@@ -432,17 +401,13 @@ forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
 assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
-# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. We forced these first words, but greedy search makes mistakes of its own, and it can't take a token back: once it has picked a wrong one, it has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
+# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. Greedy search makes mistakes of its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes them rarer (see [Decoding](12_decoding.ipynb)).
 #
 # ## Training: all positions at once
 #
-# Inference needs one step per token, because each step needs the token that the step before has generated. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
-# token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
-# position can copy its answer (see [Masking](04_masking.ipynb)).
+# Inference needs one step per token, because each step needs the token that the step before has generated. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
 #
-# At each position, the loss is the negative logarithm of the probability that the model gave to the correct token (the **cross-entropy**). Its gradient shows how every parameter of the model,
-# from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Twelve thousand such steps, each on about a hundred captions, made this model out of random
-# numbers ([Training](11_training.ipynb) shows how).
+# At each position, the loss is the **cross-entropy**: the negative logarithm of the probability that the model gave to the correct token. Its gradient shows how every parameter of the model, from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Thousands of such steps made this model out of random numbers. [Training](11_training.ipynb) shows how.
 #
 # If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
 
@@ -465,29 +430,37 @@ SourceCode(Transformer.forward)
 # %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the
-# weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values. So how much a source position contributes
-# depends on its weight, and on how large its value is. The [next chapter](02_attention.ipynb) shows how a head computes its weights and values.
+# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values.
 #
-# The heat maps below show two of this model's heads, for the caption about the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
-# large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this
-# page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*.
+# The package can record all weights while the model runs. We pick two heads of the cross-attention. The code counts layers and heads from 0, the text and the figures from 1:
+
+# %%
+from transformer.inspection import record_attention
+
+with torch.no_grad(), record_attention(model) as recorded:
+    model(source, target)
+aligning = recorded["decoder.1.cross_attention"][0, 2]  # layer 2, head 3
+nouns = recorded["decoder.2.cross_attention"][0, 1]  # layer 3, head 2
+print(tuple(nouns.shape))  # (target, source)
+print(f"first row: sum {nouns[0].sum():.2f}, largest {nouns[0].max():.2f}")
+
+# %% [markdown]
+# In the heat maps of these weights, a row is the German token that is being predicted, a column an English token, and a light cell a large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*.
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
 
-maps = []
-for layer, head in ((2, 3), (3, 2)):
-    weights, german, english = cross_attention(captions[0], layer, head)
-    maps.append(
-        heat_map(
-            weights,
-            german,
-            english,
-            title=f"layer {layer}, head {head}",
-            annotate=False,
-        )
+german, english = (
+    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
+    for tokens in (output[1:], ids)
+)
+maps = [
+    heat_map(weights, german, english, title=title, annotate=False)
+    for title, weights in (
+        ("layer 2, head 3", aligning),
+        ("layer 3, head 2", nouns),
     )
+]
 Row(
     Picture(
         maps[0],
@@ -511,25 +484,21 @@ Row(
 )
 
 # %% tags=["remove-cell"]
-for layer, head, expected in (
-    (2, 3, ["A", "dog", "runs", "across", "the", "field"]),
-    (3, 2, ["dog", "dog", "runs", "field", "field", "field"]),
+for weights, expected in (
+    (aligning, ["A", "dog", "runs", "across", "the", "field"]),
+    (nouns, ["dog", "dog", "runs", "field", "field", "field"]),
 ):
-    weights, german, english = cross_attention(captions[0], layer, head)
     assert [english[i] for i in weights.argmax(dim=1)][:6] == expected
+    assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The model learned these weights because they help to predict the next token. But what a head attends to does not
-# prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# The model learned these weights because they help to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual
-# variants were the **LSTM** and the **GRU**, whose gates help information to survive in the state for longer. In the first
-# translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses of recurrent networks led to the Transformer.
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual variants were the **LSTM** and the **GRU**, whose gates help information to survive in the state for longer. Three weaknesses of recurrent networks led to the Transformer.
 #
-# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from.
-# The Transformer's memory, too, has one vector for each token.
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from. The Transformer's memory, too, has one vector for each token.
 #
 # **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, the path has length one (§4, Table 1):
 
@@ -551,8 +520,7 @@ Picture(
 )
 
 # %% [markdown]
-# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure it in an untrained GRU and in untrained self-attention, because that is the gradient that
-# training starts with.
+# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure it in an untrained GRU and in untrained self-attention, because that is the gradient that training starts with.
 
 
 # %%
@@ -605,31 +573,24 @@ assert (
 )  # they cross between 4 and 5
 assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
 assert max(by_attention) < 1.3 * min(by_attention)
-x = torch.randn(100, 82, 64, requires_grad=True)
-twice_as_long = gradient_by_distance(attention(x, x, x)[0], x)
-assert 0.45 < sum(twice_as_long) / 81 / (sum(by_attention) / 40) < 0.6
 
 # %% [markdown]
-# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. (Attention's gradient doesn't depend on the distance, but on the length $n$ of the sentence: an untrained head spreads its weight over all positions, so the gradient falls like $1/n$.) A trained recurrent network can carry information much further, but it has to
-# *learn* to do so, and at the start of training almost no gradient from distant tokens reaches it.
+# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient from distant tokens reaches it.
 #
-# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all
-# positions at the same time, in the encoder and in training. (At inference time, the decoder still generates one token after another.) This is the paper's main argument (§1), and it is what made training on far more text affordable.
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, in the decoder, too. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows. The row of self-attention leaves out the matrix products that compute its inputs; the next chapter introduces them:
+# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows:
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 #
-# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
-# one of the main problems of the field.
+# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is one of the main problems of the field.
 #
 # ## Encoder-only and decoder-only models
 #
-# Take one half of the Transformer, and you have another famous family of models. What distinguishes the families is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory. (The rows are now what the decoder *reads*, so they begin with `<bos>`. In the heat maps above, a row was the token that it predicted there.)
+# Take one half of the Transformer, and you have another famous family of models. The families differ in which positions may attend to which. In the grids below, a row is a token that the model reads, and a filled cell is a token that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -667,9 +628,7 @@ Row(
 # | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can be training data: it doesn't have to be divided into a source and a target.
-#
-# [A later chapter](15_transformer_family.ipynb) builds BERT, GPT and ViT (a Transformer for images) from the same parts, in a few lines each, and shows what T5 changes.
+# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can be training data: it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
 #
 # ## What goes wrong in practice
 #
@@ -677,18 +636,17 @@ Row(
 
 # %%
 for text in ("Where is the station?", "I love you.", "asdf"):
-    print(text, "→", translator.translate(text))
+    print(text)
+    print("→", translator.translate(text))
 
 # %% tags=["remove-cell"]
 station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in
-# this course comes with a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. For this model, it is `transformer/models/multi30k/CARD.md`.
 #
-# **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
-# same input gives different probabilities each time, without a warning:
+# **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the same input gives different probabilities each time, without a warning:
 
 # %%
 torch.manual_seed(0)
@@ -786,8 +744,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out the matrix products that compute attention's inputs. With them, attention needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
-# forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. Much of this advantage is on paper only: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ as well. What decides is the order of the work: the recurrent layer's forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
@@ -810,21 +767,13 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # - Translate ten captions of your own. Which words are cut into several tokens?
 # - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
-# - In the folded code of the two heat maps, change the layers and heads. Which head aligns the words best, and which seems to do something else entirely?
-# - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*. Can you find sentences in which the similarity follows the meaning and not the neighbouring words?
+# - Where the attention weights are recorded, choose other layers and heads. Which head aligns the words best, and which seems to do something else entirely?
 # - The model can also score a translation that it did not write. With teacher forcing, one pass gives the probability of each of its tokens; add up their logarithms. Compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.")
-#
-# From a terminal, you can see the four best translations that beam search finds:
-#
-# ```bash
-# transformer translate multi30k "Two boys are eating ice cream." --n-best 4
-# ```
 #
 # ## Going further
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) argue against recurrence in §1, describe the two halves in §3.1, and compare the layers in §4.
-# - **Before the Transformer:** sequence-to-sequence learning with one vector ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)), the attention that removed the bottleneck
-#   ([Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)), and a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
+# - **Just before the Transformer:** a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
 # - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
 # - **Most technical terms in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).
-# - **Next:** [Attention](02_attention.ipynb) shows how a head computes its weights.
+# - **Next:** You know what goes into each stage of the model and what comes out. [Attention](02_attention.ipynb) opens the most important one: how does a head compute its weights?
