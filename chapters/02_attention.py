@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# What does *it* refer to in each of the sentences below? The dog in the first, the milk in the second; a single word at the end tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**.
-# In the figure, the thicker an arc, the more weight *it* gives to the word at the other end. (They follow from made-up keys and queries. We'll soon compute them by hand.)
+# What does *it* refer to in each of the sentences below? In the first it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, whose numbers are made up, the thicker an arc, the more weight *it* gives to the word at the other end.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -77,30 +76,24 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes
-# vectors, matrix products and a little PyTorch.
+# By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes vectors, matrix products and a little PyTorch.
 #
 # ## A soft lookup
 #
-# Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the
-# **value** that belongs to the matching key.
+# Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the **value** that belongs to the matching key.
 
 # %%
 german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
 german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# The values here are what a translator needs in order to translate *it*. German has three words for *it*: *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog
-# (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
+# The values here are what a translator needs in order to translate *it*. German has three words for *it*: *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
-# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train it: a small change in the query changes nothing, so there is no gradient.
-# Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values,
-# weighted by them. A small change in the query changes the answer a little, and that is something gradient descent can work with.
+# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train it: a small change in the query changes nothing, so there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values, weighted by them. A small change in the query changes the answer a little, so gradient descent can work with it.
 #
 # ## Attention by hand
 #
-# Each word has a **key**. Here, a key has two made-up numbers, which answer two questions: *alive?* and *food?* A positive number means yes, a negative one no, and zero neither; the size says how strongly. Each word also has a **value** of two numbers, its contribution
-# to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
+# Each word has a **key**. Here, a key has two made-up numbers, which answer two questions: *alive?* and *food?* A positive number means yes, a negative one no, and zero neither. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
 import torch
@@ -112,8 +105,7 @@ value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
 # %% [markdown]
 # In the first sentence *it* was tired, and only living things get tired. So the **query** of *it* looks for something alive: $(1, 0)$.
 #
-# **Step 1: scores.** The score of a key is its **dot product** with the query, the sum of the products of their components. For *dog* it is $1 \cdot 2 + 0 \cdot 0 = 2$. The dot product is
-# large if two vectors point the same way, zero if they are at right angles, and negative if they point in opposite directions. It also grows with their lengths. (The paper divides the scores by $\sqrt{d_k}$ as well. We'll add that below.)
+# **Step 1: scores.** The score of a key is its **dot product** with the query, the sum of the products of their components. For *dog* it is $1 \cdot 2 + 0 \cdot 0 = 2$. The dot product is large if two vectors point the same way, zero if they are at right angles, and negative if they point in opposite directions. It also grows with their lengths.
 
 # %%
 query = torch.tensor([1.0, 0])  # (2,): something alive
@@ -122,8 +114,7 @@ for word, score in zip(words, scores, strict=True):
     print(f"{word:8} {score:4.1f}")
 
 # %% [markdown]
-# **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, so that all are positive and their order is kept, and
-# divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
+# **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, so that all are positive and their order is kept, and divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
 
 # %%
 exponentials = scores.exp()
@@ -146,10 +137,9 @@ sour = torch.tensor([0.0, 1])
 (key @ sour).softmax(dim=0) @ value  # (2,): er, sie
 
 # %% [markdown]
-# This time the answer is *sie*.
+# This time the answer is *sie*. The paper's formula also divides the scores by a constant, which the section *Why the scores are scaled* adds.
 #
-# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom.
-# In all drawings of queries, keys and values in this course, the colours mean the same: **query blue, key orange, value green**.
+# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom. The colours mean the same in all drawings of this course: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -169,8 +159,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Now rotate the query yourself.** At 0° it looks for something alive, at 90° for food: watch the weights move from *dog* to *milk*, and the output from *er* to *sie*. Then change its length. With length 0 all
-# scores are 0, and every word gets the same weight. The longer the query, the more weight goes to the best-matching key, until the soft lookup is practically a hard one (unless two keys tie).
+# **Now rotate the query yourself.** At 0° it looks for something alive, at 90° for food: watch the weights move from *dog* to *milk*, and the output from *er* to *sie*. Then change its length. With length 0 all scores are 0, and every word gets the same weight. The longer the query, the more weight goes to the best-matching key, until the soft lookup is practically a hard one.
 
 # %% tags=["hide-input"]
 from transformer.plots.rotate_query import rotate_query
@@ -200,15 +189,13 @@ Captioned(
 # %% [markdown]
 # ## Queries, keys and values are computed
 #
-# In a model, nobody writes keys by hand. Every word already has a vector $x$ of $d_\text{model}$ numbers: its embedding, or what earlier layers have made of it ([chapter 1](01_translation.ipynb)). Three trained
-# matrices turn this one vector into three, one for each role:
+# In a model, nobody writes keys by hand. Every word already has a vector $x$ of $d_\text{model}$ numbers: its embedding, or what earlier layers have made of it ([chapter 1](01_translation.ipynb)). Three trained matrices turn this one vector into three, one for each role:
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
 # Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it looks for itself are three different things.
 #
-# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The word *it*, which has taken in *tired* by attention in an earlier layer, looks for something alive.
-# The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The word *it*, which has taken in *tired* by attention in an earlier layer, looks for something alive. The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
 
 # %%
 x = torch.tensor(
@@ -231,13 +218,13 @@ query, key, value = x @ w_query, x @ w_key, x @ w_value  # each (5, 2)
 query
 
 # %% [markdown]
-# The last row (row 4, counting from 0) is the query of *it* from above. Now that every word has a query, all five lookups together are **two matrix products**, with a softmax between them:
+# The last row is the query of *it* from above. Now that every word has a query, all five lookups together are **two matrix products**, with a softmax between them:
 
 # %%
 scores = query @ key.T  # (5, 5): rows are queries, columns are keys
 weights = scores.softmax(dim=-1)  # (5, 5): each row sums to one
 output = weights @ value  # (5, 2)
-print("weights", weights[4])
+print("weights", weights[4])  # of "it"
 print("output ", output[4])
 
 # %% tags=["remove-cell"]
@@ -248,8 +235,7 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is (0.46, 0.46), which doesn't show who left what. (We'll come back to that.) The other three words have a query of zero, so they attend to everything
-# equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
+# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -268,14 +254,13 @@ Picture(
 )
 
 # %% [markdown]
-# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it* (see [Multi-head attention](03_multi_head_attention.ipynb) and [Encoder and decoder layers](06_layers.ipynb)). From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
+# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it*. From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
 #
 # **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
 # ## Why the scores are scaled
 #
-# The paper's formula also divides the scores by $\sqrt{d_k}$. With two-dimensional keys that makes little difference, so we look at larger ones. The paper's base model, the smaller of its two, has $d_k = 64$ (§3.2.2). Let us draw random queries and keys, all of
-# whose components have mean 0 and variance 1. (In a model this is only roughly true: at the start of training, the variance in this course's models is about 0.5.) For each of 1,000 queries, we compute the scores of 16 keys:
+# The paper's formula also divides the scores by $\sqrt{d_k}$. With two-dimensional keys that makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). We draw random queries and keys, all of whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -302,13 +287,11 @@ with torch.no_grad():
 assert 0.45 < q_k_v[:, :256].var() < 0.55
 
 # %% [markdown]
-# The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation
-# is $\sqrt{d_k}$ (§3.2.1, footnote 4).
+# The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products (§3.2.1, footnote 4). The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
-# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$.
-# If one weight is near 1 and the others are near 0, all these products are near 0.
+# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# We measure the largest of the 16 weights. Training can change it only by changing the vectors, so we also measure the norm of its gradient *with respect to the query*. This gradient is the sum of the keys, each times one of the products above. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
+# We measure the largest of the 16 weights. Training can change it only by changing the vectors, so we also measure the norm of its gradient *with respect to the query*. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
 
 
 # %%
@@ -380,7 +363,7 @@ Row(
 )
 
 # %%
-for d_k in (64, 256, 512):
+for d_k in (64, 512):
     for name, line in (("unscaled", unscaled), ("scaled", scaled)):
         low, median, high = line[sizes.index(d_k)][1]
         print(f"{d_k:3} {name:8} quartiles {low:.3f}, {median:.3f}, {high:.3f}")
@@ -407,20 +390,17 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't simply small: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it. There, a query without scaling gets a gradient only if its best two scores happen to be close. That gradient is large: it is a sum of keys, and the keys have become longer. The scaling probably matters most at the start of training. Sharp weights do no harm in themselves: a trained model may
-# well have them, but it reached them step by step, guided by a gradient.
+# Without scaling, the gradient isn't small everywhere: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training. A trained model may well have sharp weights, but it reached them step by step, guided by a gradient.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
 #
-# With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, with a row for each query (the softmax runs along the row), and the output is $n \times d_v$.
+# With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# **Why a dot product?** The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), before the Transformer, scores a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix and then added. For large $d_k$, the paper reports, it does better than a dot product *without*
-# scaling. But it computes a hidden layer for every *pair* of a query and a key. With 64 hidden units and 512 tokens, that is $512 \cdot 512 \cdot 64$ = 16,777,216 numbers; dot products are a single matrix product with 262,144 results.
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because it multiplies the query and the key by a matrix each and adds the results. For large $d_k$, the paper reports, it does better than a dot product *without* scaling. But it computes a hidden layer for every *pair* of a query and a key. All dot products together are a single matrix product.
 #
-# **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? (At the one whose key has the largest dot product.) Then shorten
-# the query to nothing. (At the centre of the dashed triangle.) Can the output ever leave the triangle? (No: an average with positive weights always lies inside.)
+# **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #
 # <div class="widget" data-widget="attention">
 #
@@ -435,6 +415,12 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
 #
 # </div>
+#
+# <details><summary>Where the output goes</summary>
+#
+# With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside.
+#
+# </details>
 #
 # ## The code
 #
@@ -460,7 +446,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **As matrix products.** For each query, the first `j` loop computes one row of $QK^\top$. The softmax turns the row into weights, and the last loop computes their product with $V$. The outer loop disappears as well, because the rows don't depend on each other.
+# **As matrix products.** For each query, the first `j` loop computes one row of $QK^\top$, and the last loop computes the product of its weights with $V$. The rows don't depend on each other, so the outer loop disappears as well.
 
 
 # %%
@@ -471,7 +457,7 @@ def attention_by_matrices(query, key, value):
 
 
 # %% [markdown]
-# **In the package.** The course's own version also returns the weights, so that we can look at them:
+# **In the package.** The course's own function also returns the weights:
 
 # %%
 from transformer.attention import attention
@@ -482,11 +468,10 @@ SourceCode(attention)
 # The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
-# - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
-# - `dropout` sets some of the weights to zero and scales up the others to make up for it, so the rows no longer sum to exactly one. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
+# - `dropout` sets some of the weights to zero and scales up the others to make up for it. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
-# PyTorch has this function, too: `scaled_dot_product_attention`. It chooses among several implementations. Where the hardware, the dtype and the mask allow it, it uses a **fused** one: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
-# of this course calls it whenever nobody asks for the weights. The loops, the matrix products, the package's function and PyTorch's agree on random input. (Every dimension has a different size, so that a mix-up would raise an error.)
+# PyTorch has this function, too: `scaled_dot_product_attention`. Where the hardware, the dtype and the mask allow it, it uses a **fused** implementation: a single program, on a GPU called a *kernel*, does all the steps without ever storing the matrix of weights. That saves time and memory, so the model of this course calls it whenever nobody asks for the weights. The loops, the matrix products, the package's function and PyTorch's agree on random input:
 
 # %%
 import torch.nn.functional as F
@@ -503,9 +488,7 @@ output.shape, weights.shape
 # %% [markdown]
 # ## Self-attention and cross-attention
 #
-# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German
-# sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
-# shapes change: the matrix of weights is no longer square.
+# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the shapes change: the matrix of weights is no longer square.
 
 # %%
 german = torch.randn(3, 6)  # three German tokens so far: (3, d_model)
@@ -513,13 +496,9 @@ _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# Attention returns only *one* weighted average for each query. But a word may have to find several others at the same time, as *left* had to find *dog* and *milk*, and an average of two answers is no answer to either question. The
-# Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
-#
 # ## Attention ignores the order of its inputs
 #
-# Permute the keys together with their values, and the output of a query is **invariant**: a sum doesn't depend on the order of its terms. In self-attention the queries are permuted, too, so each word takes its output along to its new position. Self-attention is **permutation-equivariant**: its
-# outputs are permuted in the same way as its inputs.
+# Permute the keys together with their values, and the output of a query is **invariant**: a sum doesn't depend on the order of its terms. In self-attention the queries are permuted, too, so each word takes its output along to its new position. Self-attention is **permutation-equivariant**: its outputs are permuted in the same way as its inputs.
 
 # %%
 order = torch.tensor([4, 2, 0, 3, 1])
@@ -536,26 +515,32 @@ print("and for", *[words[i] for i in order])
 #
 # ## A head of a trained model
 #
-# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. The folded code translates *A dog runs across the field* and keeps the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. It also records the weights that the head really used.
+# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. First, the translator and a caption:
 
-# %% tags=["hide-input"]
+# %%
 import transformer
 from transformer.data.tokenizer import BOS, EOS
 from transformer.inspection import record_attention
 
 translator = transformer.load("multi30k", device="cpu")
+model, tokenizer = translator.model, translator.tokenizer
 caption = "A dog runs across the field."
-source_ids = translator.encode(caption)
-target_ids = translator.tokenizer.encode(translator.greedy_search([caption])[0])
-layer = translator.model.decoder[2].cross_attention  # layer 3, from 0: 2
+source = translator.encode(caption)
+target = tokenizer.encode(translator.greedy_search([caption])[0])
+
+# %% [markdown]
+# While the model runs once, we keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. For this, PyTorch has the *hook*, a function that a layer calls with its inputs. We also record the weights that the head really used.
+
+# %%
+layer = model.decoder[2].cross_attention  # layer 3, counting from 1
 inputs = []
 hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
-with torch.no_grad(), record_attention(translator.model) as recorded:
-    translator.model(torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids]]))
+with torch.no_grad(), record_attention(model) as recorded:
+    model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
 hook.remove()
-german, english = (tensor[0] for tensor in inputs)  # x and the memory
-recorded = recorded["decoder.2.cross_attention"][0, 1]  # head 2, from 0: 1
-german.shape, english.shape  # (German tokens, d_model), (English tokens, d_model)
+german, english = (tensor[0] for tensor in inputs)  # of the only sentence
+print("German ", tuple(german.shape))  # (tokens, d_model)
+print("English", tuple(english.shape))
 
 # %% [markdown]
 # Then everything is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has 32 columns of each, from 32 to 63.
@@ -569,16 +554,17 @@ with torch.no_grad():
     key = english @ w_k[:, head] + b_k[head]  # (8, 32)
     value = english @ w_v[:, head] + b_v[head]  # (8, 32)
     output, weights = attention(query, key, value)
-assert_close(weights, recorded)
+assert_close(weights, recorded["decoder.2.cross_attention"][0, 1])
 output.shape  # (German tokens, d_v)
 
 # %% [markdown]
-# These are the weights of the head, and the heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
+# They are the weights that the head used, and the heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
 
 # %% tags=["hide-input"]
-pieces = translator.tokenizer.pieces
-rows = [piece.strip("▁") for piece in pieces([*target_ids, EOS])]
-columns = [piece.strip("▁") for piece in pieces(source_ids)]
+rows, columns = (
+    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
+    for tokens in ([*target, EOS], source)
+)
 Picture(
     heat_map(weights, rows, columns, annotate=False),
     alt=(
@@ -595,38 +581,35 @@ Picture(
 assert query.shape == key.shape == value.shape == (8, 32)
 attended_to = [columns[i] for i in weights.argmax(dim=1)]
 assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
-n, d_k = 512, 64  # additive attention: a hidden layer for each pair
-assert (n * n, n * n * d_k) == (262_144, 16_777_216)
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error. Here are three.
+# The worst bugs in attention raise no error. These are three of them.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
 # %%
 scores = q @ k.T / math.sqrt(q.size(-1))  # (3, 7)
-print("dim=-1, sum of each row:", scores.softmax(dim=-1).sum(dim=-1))
-print("dim=-2, sum of each row:", scores.softmax(dim=-2).sum(dim=-1))
+print("dim=-1, row sums:", scores.softmax(dim=-1).sum(dim=-1))
+print("dim=-2, row sums:", scores.softmax(dim=-2).sum(dim=-1))
 
 # %% [markdown]
-# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words.
-# The weights still sum to one, but now it is the dog that is sour:
+# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words. The weights still sum to one, but now it is the dog that is sour:
 
 # %%
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
 sour = torch.tensor([0.0, 1])  # looks for food
 for name, matrix in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
     weights = (sour @ matrix / math.sqrt(2)).softmax(dim=-1)
-    print(f"{name:9} highest: {words[weights.argmax()]:4}", weights)
+    print(f"{name}, highest weight for {words[weights.argmax()]}:")
+    print(weights)
 
 # %% tags=["remove-cell"]
 assert words[weights.argmax()] == "dog"
 
 # %% [markdown]
-# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax written straight from the formula, as in our loops, returns `nan`. The remedy is to subtract the largest score first. This divides numerator and denominator by the same factor,
-# so the result is the same, but no exponential is larger than 1. PyTorch's `softmax` does this.
+# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax written straight from the formula, as in our loops, returns `nan`. The remedy is to subtract the largest score first. This divides numerator and denominator by the same factor, so the result is the same, but no exponential is larger than 1. PyTorch's `softmax` does this.
 
 # %%
 large = torch.tensor([100.0, 99.0, 0.0])
@@ -711,8 +694,7 @@ print("softmax: ", large.softmax(dim=0))
 #
 # <details><summary>Answer</summary>
 #
-# The scores are 2, −2, 2, −4 and 0. *Dog* and *milk* tie at $e^2 \approx 7.39$. The sum of the exponentials is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so both get
-# 0.46, and the output is about (0.46, 0.46). Check it with the sliders in *Attention by hand*: rotate the query to 45° and set its length to 1.4.
+# The scores are 2, −2, 2, −4 and 0. *Dog* and *milk* tie at $e^2 \approx 7.39$. The sum of the exponentials is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so both get 0.46, and the output is about (0.46, 0.46). Check it with the sliders in *Attention by hand*: rotate the query to 45° and set its length to 1.4.
 #
 # </details>
 #
@@ -742,9 +724,8 @@ print("softmax: ", large.softmax(dim=0))
 # ## Going further
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) define scaled dot-product attention in §3.2.1; footnote 4 has the argument about the variance.
-# - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps.
-#   [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
+# - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps. [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) answer them.
-# - **Next:** [Multi-head attention](03_multi_head_attention.ipynb) runs several attentions in parallel, and says where the Transformer uses them.
+# - **Next:** One attention returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.
