@@ -232,7 +232,8 @@ class MultiHeadAttention(nn.Module):
     def project_query(self, x: Tensor) -> Tensor:
         """Compute the queries for cross-attention: (batch, n_query, d_model) → (batch, heads, n_query, d_head)."""
         d = self.d_model
-        return self.split_heads(F.linear(x, self.query_key_value.weight[:d], self.query_key_value.bias[:d]))
+        weight, bias = self.query_key_value.weight[:d], self.query_key_value.bias[:d]
+        return self.split_heads(F.linear(x, weight, bias))
 
     def project_memory(self, memory: Tensor) -> KeyValue:
         """Compute the keys and values for cross-attention, which are the same at every decoding step.
@@ -244,7 +245,8 @@ class MultiHeadAttention(nn.Module):
             Each (batch, heads, n_key, d_head).
         """
         d = self.d_model
-        key, value = F.linear(memory, self.query_key_value.weight[d:], self.query_key_value.bias[d:]).chunk(2, dim=-1)
+        weight, bias = self.query_key_value.weight[d:], self.query_key_value.bias[d:]
+        key, value = F.linear(memory, weight, bias).chunk(2, dim=-1)
         return KeyValue(self.split_heads(key), self.split_heads(value))
 
     def forward(
