@@ -529,7 +529,7 @@ source = translator.encode(caption)
 target = tokenizer.encode(translator.greedy_search([caption])[0])
 
 # %% [markdown]
-# While the model runs once, we keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. For this, PyTorch has the *hook*, a function that a layer calls with its inputs. We also record the weights that the head really used.
+# While the model runs once, we keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. PyTorch has *hooks* for this: functions that a layer calls with its inputs. We also record the weights that the head really used.
 
 # %%
 layer = model.decoder[2].cross_attention  # layer 3, counting from 1
