@@ -66,49 +66,34 @@ from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
-
-class DigitModel(nn.Module):
-    """One layer of self-attention that predicts a digit at every position."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(10, 32)
-        self.attention = MultiHeadAttention(32, n_heads=4)
-        self.predict = nn.Linear(32, 10)
-
-    def forward(self, digits, mask):
-        x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
-        return self.predict(x + self.attention(x, mask=mask))  # (batch, length, 10)
-
-
-def loss_on_random_digits(model, mask, shift=True):
-    digits = torch.randint(10, (64, 9))
-    labels = digits[:, 1:]  # the next digit at each of 8 positions
-    inputs = digits[:, :-1] if shift else labels
-    return F.cross_entropy(model(inputs, mask).mT, labels)
-
-
-def train(mask, shift=True, steps=200):
-    torch.manual_seed(0)
-    model, losses = DigitModel(), []
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-    for _ in range(steps):
-        loss = loss_on_random_digits(model, mask, shift)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model, losses
-
-
-one_too_many = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
-model_a, losses_a = train(one_too_many)
-model_b, losses_b = train(causal_mask(8), shift=False)
-model_c, losses_c = train(causal_mask(8))
+# Losses in step 0, 5, 10 and so on. The section "What goes wrong in practice"
+# trains the three models again.
+# fmt: off
+stored_losses = {
+    "model A": [
+        2.55, 2.33, 2.10, 1.89, 1.61, 1.27, 0.89, 0.68, 0.61, 0.57, 0.51,
+        0.44, 0.46, 0.38, 0.44, 0.41, 0.41, 0.38, 0.34, 0.36, 0.37, 0.35,
+        0.34, 0.35, 0.32, 0.33, 0.33, 0.32, 0.31, 0.32, 0.32, 0.31, 0.31,
+        0.31, 0.31, 0.33, 0.31, 0.32, 0.30, 0.30,
+    ],
+    "model B": [
+        2.40, 1.54, 0.77, 0.27, 0.07, 0.02, 0.01, 0.00, 0.00, 0.00, 0.00,
+        0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00,
+        0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00,
+        0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00,
+    ],
+    "model C": [
+        2.53, 2.43, 2.34, 2.34, 2.31, 2.31, 2.32, 2.32, 2.31, 2.30, 2.31,
+        2.31, 2.31, 2.32, 2.31, 2.32, 2.31, 2.31, 2.31, 2.31, 2.30, 2.31,
+        2.31, 2.32, 2.31, 2.31, 2.31, 2.31, 2.30, 2.31, 2.31, 2.31, 2.31,
+        2.31, 2.31, 2.31, 2.31, 2.30, 2.31, 2.31,
+    ],
+}
+# fmt: on
 Picture(
     curves(
-        range(200),
-        {"model A": losses_a, "model B": losses_b, "model C": losses_c},
+        range(0, 200, 5),
+        stored_losses,
         "training step",
         "Loss on random digits",
         reference=("guessing, ln 10", math.log(10)),
@@ -144,8 +129,8 @@ Picture(
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# The figure shows this for the translation *the milk was sour*. (In this chapter we translate from German into English, so that the tokens in the decoder's grids are English.) Every row is a training example of its own: the green cells are what it may see, and
-# on the right is what it should predict (`<eos>` means that the sentence ends).
+# In this chapter we translate from German into English, so the decoder's tokens are English. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells are what the model may see, and
+# on the right is what it should predict. In the last row, this is `<eos>`, the end of the sentence.
 
 # %% tags=["hide-input"]
 milk = "<bos> the milk was sour".split()
@@ -164,11 +149,11 @@ Picture(
 )
 
 # %% [markdown]
-# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network trained with teacher forcing has the same five targets, but it must compute its five states one after another. This difference is a
+# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network has the same five targets, but it must compute its five states one after another. This difference is a
 # main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
 # model only has to copy it.
 #
-# Both cases have the same solution, a **mask**: a table that says which query may attend to which key. In this course it is boolean, and it always has
+# Padding and the future have the same solution, a **mask**: a table that shows which query may attend to which key. In this course it is boolean, and it always has
 # the same meaning:
 #
 # > **True = may attend.**
@@ -190,8 +175,10 @@ averages = torch.stack([x[: i + 1].mean(dim=0) for i in range(5)])
 # %%
 triangle = torch.ones(5, 5).tril()
 weights = triangle / triangle.sum(dim=-1, keepdim=True)
-assert_close(weights @ x, averages)
 weights
+
+# %% tags=["remove-cell"]
+assert_close(weights @ x, averages)
 
 # %% [markdown]
 # The same weights come out of a **softmax**. Equal scores give equal weights, and a score of $-\infty$ gives the weight 0, because $e^{-\infty} = 0$:
@@ -203,7 +190,7 @@ for row in scores.tolist():
 assert_close(scores.softmax(dim=-1), weights)
 
 # %% [markdown]
-# And now we don't have to stop at equal weights. Replace the zeros with the scores of queries and keys, leave the $-\infty$ where they are, and you have attention
+# The weights don't have to be equal. Replace the zeros with the scores of queries and keys, leave the $-\infty$ where they are, and you have attention
 # that only looks back (§3.2.3). The triangle is called the **causal mask**, or look-ahead mask:
 
 # %%
@@ -214,7 +201,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# In the average and in causal attention, the weights fill the same triangle, and each row sums to one. But attention can choose how much weight each earlier position gets.
+# The figure compares the two. The weights fill the same triangle, and each row sums to one. But attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
 positions = [str(i) for i in range(5)]
@@ -244,7 +231,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a mixture. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that mixture. The same holds in every layer: what position $i$ reads are vectors of positions $0 \ldots i$, and none of these contains anything later. (All other parts of a Transformer process each position by itself.) In terms of matrices: each layer mixes positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
+# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -260,9 +247,9 @@ scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
 scores.softmax(dim=0)
 
 # %% [markdown]
-# The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20$, about two thirds of
-# the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. So the
-# exponential of the padding has to be 0 *before* we divide, and the solution is the same as for the future, a score of $-\infty$:
+# The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20 \approx 0.64$ of
+# the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. The
+# exponential of the padding has to be 0 *before* we divide. As for the future, a score of $-\infty$ does it:
 
 # %%
 real = torch.tensor([True, True, True, False])
@@ -292,8 +279,8 @@ target = to_ids("<bos> it was tired", "<bos> it was sour today")  # (2, 5)
 source, target
 
 # %% [markdown]
-# The **padding mask** is True for every real token. What shape should it have? The scores are (batch, heads, query, key), and padding depends on the sentence and on the
-# key only. It is the same for all heads and all queries, so these two dimensions get size 1. PyTorch **broadcasts** them, that is, it behaves as if
+# The **padding mask** is True for every real token. What shape should it have? The scores are (batch, heads, query, key). Padding depends on the sentence and on the
+# key, but not on the head or the query, so these two dimensions get size 1. PyTorch **broadcasts** them, that is, it behaves as if
 # they were repeated as often as needed.
 
 # %%
@@ -302,7 +289,7 @@ assert torch.equal(mask, padding_mask(source, pad_id=0))
 mask
 
 # %% [markdown]
-# Where both the future and padding should be hidden, a key may be attended to if it is real **and** not in the future. With boolean masks, this "and" is the operator `&`; `target_mask` applies it. The package's three mask functions are:
+# Where both the future and padding should be hidden, a query may attend to a key if the key is real **and** not in the future. With boolean masks, this "and" is the operator `&`. These are the package's three mask functions; the last one combines the other two:
 
 # %%
 SourceCode(padding_mask, causal_mask, target_mask)
@@ -333,9 +320,9 @@ Picture(
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, yes**, and in training the package passes the causal mask alone. It is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens. (This course pads on the right.) In `eval()` mode the package combines both masks, which is right in every case.
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. In `eval()` mode it combines both masks, which is right in every case. The padding mask is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens.
 #
-# Padding must be handled in a second place, **the loss**, because the model shouldn't learn to predict padding. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
+# **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
 # ```python
 # # logits: (batch, length, vocabulary), labels: (batch, length); <pad> has the id 0
@@ -377,13 +364,13 @@ Captioned(
 # | attention | hides |
 # |---|---|
 # | self-attention in the encoder | source padding |
-# | self-attention in the decoder | the future (and target padding, unless it is all at the end) |
+# | self-attention in the decoder | the future and target padding |
 # | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
 # cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks that it passes for our first sentence in `eval()` mode:
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks for our first sentence:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -466,8 +453,8 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one. It aligns this triangle with the top-left corner of the scores: query 0 sees key 0, query 1 sees keys 0 and 1. That is right only if the queries and the keys belong to the same positions. With a KV cache, which stores the keys and values of earlier tokens (see [Decoding](12_decoding.ipynb)), the only query is the *newest* token, but it would count as query 0 and see only key 0, so leave `is_causal` off.
+# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. Boolean masks have the same meaning there as in this course. With `is_causal=True`,
+# PyTorch applies the causal mask itself, and you don't have to build one:
 
 # %%
 torch.manual_seed(0)
@@ -478,7 +465,7 @@ assert_close(fused_attention(q, k, v, causal), expected)
 pytorch = F.scaled_dot_product_attention
 assert_close(pytorch(q, k, v, attn_mask=causal), expected)
 assert_close(pytorch(q, k, v, is_causal=True), expected)
-print("equal to the package's and to PyTorch's attention")
+print("equal to the package's and PyTorch's attention")
 
 # %% tags=["remove-cell"]
 # A version that visits only the keys that may be attended to cannot leak.
@@ -494,10 +481,17 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # ### A query with nothing to attend to
 #
 # Sooner or later, a query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left, where the first queries can see nothing but padding. In such a row all scores are $-\infty$, all
-# exponentials are 0, and so is the sum that the softmax divides by. The result is NaN. (PyTorch subtracts the largest score first, but $-\infty - (-\infty)$ is NaN as well.) And a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
-# weights of the model.
-#
-# The package's `attention` and PyTorch's function (since version 2.5) return zeros for such a query. In code of your own, test this case.
+# exponentials are 0, and so is the sum that the softmax divides by. Our function returns NaN, while the package's `attention` and PyTorch's function return zeros for such a query:
+
+# %%
+nothing = torch.zeros(5, 5, dtype=torch.bool)
+print("ours:     ", masked_attention(q, k, v, nothing)[0, :3])
+print("package's:", attention(q, k, v, nothing)[0][0, :3])
+print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
+
+# %% [markdown]
+# A NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
+# weights of the model. So test this case in code of your own.
 #
 # <details><summary>How to avoid the NaN, and additive masks</summary>
 #
@@ -509,13 +503,13 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 # ```
 #
-# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again (`masked_fill` raises an error instead). So don't add anything: overwrite the hidden scores with `torch.finfo(dtype).min`, as `masked_fill` does. (Added, it would overflow in float16 with any score below about −16, and two masks filled with it overflow in every format. So combine boolean masks first, and fill once.)
+# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. Two additive masks that are filled with `torch.finfo(dtype).min` overflow in every format when they are added up. So combine boolean masks first, and then overwrite the hidden scores once.
 #
 # </details>
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
-for form in (lambda *a: attention(*a)[0], fused_attention):
+for form in (lambda *a: attention(*a)[0], fused_attention, pytorch):
     z = torch.randn(5, 8, requires_grad=True)
     output = form(z, z, z, empty)
     output.sum().backward()
@@ -523,17 +517,18 @@ for form in (lambda *a: attention(*a)[0], fused_attention):
 assert torch.tensor(-1e9).to(torch.float16) == -math.inf
 assert torch.finfo(torch.float16).max == 65504
 scores = torch.tensor([2.0, 1, 0, 3])
-nothing = torch.zeros(4, dtype=torch.bool)
+no_key = torch.zeros(4, dtype=torch.bool)
 lowest = torch.finfo(torch.float32).min
-finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
-assert torch.equal(finite, torch.full((4,), 0.25)) and not (finite * nothing).any()
-assert scores.masked_fill(~nothing, -math.inf).softmax(dim=0).isnan().all()
+finite = scores.masked_fill(~no_key, lowest).softmax(dim=0)
+assert torch.equal(finite, torch.full((4,), 0.25)) and not (finite * no_key).any()
+assert scores.masked_fill(~no_key, -math.inf).softmax(dim=0).isnan().all()
+assert masked_attention(q, k, v, nothing).isnan().all()
 for dtype in (torch.float16, torch.bfloat16, torch.float32):
     low = torch.tensor(torch.finfo(dtype).min, dtype=dtype)
     assert low + low == -math.inf
     assert (low - 100 == -math.inf) == (dtype == torch.float16)
 try:
-    scores.half().masked_fill(~nothing, -1e9)
+    scores.half().masked_fill(~no_key, -1e9)
 except RuntimeError:
     pass
 else:
@@ -543,7 +538,7 @@ else:
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. (It is the idea of `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), for token ids.) It needs at least two tokens, a replacement that differs from every token it replaces, a small tolerance for rounding, and a model in `eval()` mode, because the randomness of dropout would look like a leak:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. The function below has the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -561,13 +556,13 @@ def outputs_that_change(function, target, new_id):
 
 
 # %% [markdown]
-# We run it on a complete Transformer with random weights, from token ids to logits:
+# We run the test on a complete Transformer with random weights, from token ids to logits. Row $i$ shows which tokens change output $i$:
 
 # %%
 torch.manual_seed(0)
 config = ModelConfig(
     vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2
-)  # d_ff: see the chapter on layers
+)  # the chapters 6 and 7 explain d_ff and n_layers
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
 today = vocabulary.index("today")  # a word that isn't in the sentence
@@ -578,16 +573,19 @@ changes
 # %% [markdown]
 # The test knows nothing about masks, yet the table that it measured is exactly the causal mask.
 #
-# A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source:
+# A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source. Only rounding errors may be left:
 
 # %%
 short = source[:1, :3]
 padded = F.pad(short, (0, 3))  # three times <pad>
-assert_close(model(padded, sentence), model(short, sentence))
-print("padding of the source changes nothing")
+change = (model(padded, sentence) - model(short, sentence)).abs().max()
+print(f"largest change of a logit: {change:.5f}")
 
 # %% tags=["remove-cell"]
 from unittest.mock import patch
+
+assert_close(model(padded, sentence), model(short, sentence))
+assert change < 5e-6
 
 
 def target_changes():
@@ -605,9 +603,6 @@ with patch(
     "transformer.model.target_mask", lambda ids, _: causal_mask(ids.size(1))
 ):
     assert not target_changes()
-
-# %% [markdown]
-# Without the padding mask this test fails. With padding added to the *target*, it passes even without a padding mask: the causal mask already hides everything behind the real tokens.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -628,10 +623,10 @@ torch.manual_seed(0)
 embeddings = torch.randn(len(vocabulary), 8)
 x = embeddings[sentence[0]]  # (4, 8)
 causal = causal_mask(4)[0, 0]
-print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
+print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The consequence is worse: through that sum, every output but the last depends on the future. On paper, dividing each row by its sum would give the right weights. Numerically it can fail, because a very large hidden score pushes all other weights to 0. So mask the scores.
+# The consequence is worse: through the sum in the softmax, every output but the last depends on the future. You could divide each row by its sum afterwards, but a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores.
 #
 # **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then click scores to hide or show their keys.
 #
@@ -669,7 +664,7 @@ assert extreme.masked_fill(~visible, -math.inf).softmax(dim=0).tolist() == [1, 0
 # | `attn_mask` and `key_padding_mask` of `nn.MultiheadAttention` | True = hidden |
 # | `attention_mask` of Hugging Face's models | 1 = token, 0 = padding |
 #
-# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN, the case from *A query with nothing to attend to*:
+# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN:
 
 # %%
 layer = nn.MultiheadAttention(8, num_heads=1, batch_first=True)
@@ -710,14 +705,19 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask (orange: a leak; white: a missing dependency).
+# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies.
 
 # %% tags=["hide-input"]
 Row(
     *(
         Picture(
             mask_grid(
-                changes, english[:4], english[:4], name, wrong=changes != causal
+                changes,
+                english[:4],
+                english[:4],
+                name,
+                wrong=changes != causal,
+                labels=("output", "token"),
             ),
             alt=(
                 f"Causality test, mask {name}: {int((changes != causal).sum())} of "
@@ -739,15 +739,14 @@ Row(
 #
 # </details>
 #
-# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and the padding of sentence 1 is hidden in head 1 of every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each of two heads
-# gives to that token:
+# **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and head 1 uses the mask of sentence 1 in every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each head gives to that token, with a row for each sentence and a column for each of the two heads:
 
 # %%
 real = torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()  # (batch, key)
 q, k, v = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
 _, right_weights = attention(q, k, v, real[:, None, None, :])
 _, wrong_weights = attention(q, k, v, real[:, None, :])
-print("right mask: a row per sentence, a column per head")
+print("right mask")
 print(right_weights[..., 2].amax(dim=-1))
 print("wrong mask")
 print(wrong_weights[..., 2].amax(dim=-1))
@@ -765,7 +764,7 @@ assert not largest[:, 0].any() and largest[:, 1].all()
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
 # predict. The mask must let a position see itself, so **the causality test cannot find this bug**. Only a check of the data finds it: the label at
-# position $i$ must be the input at position $i + 1$.
+# position $i$ must be the input at position $i + 1$:
 
 
 # %%
@@ -780,32 +779,75 @@ inputs = labels  # the bug
 print("not shifted:", is_shifted(inputs, labels))
 
 # %% [markdown]
-# Now you can solve the riddle of the first figure. Model A has bug 3, model B has bug 5, and model C has neither. These are their losses in the last step:
+# ### The three models of the first figure
+#
+# Model A has bug 3, model B has bug 5, and model C has neither. This is their code. A model has one layer of self-attention with a residual connection, which adds the layer's input to its output. Its loss is the cross-entropy of its predictions on new random digits:
+
 
 # %%
-print(f"guessing                   {math.log(10):.2f}")
-print(f"A, mask off by one         {losses_a[-1]:.2f}")
-print(f"B, target not shifted      {losses_b[-1]:.2f}")
-print(f"C, right mask and target   {losses_c[-1]:.2f}")
+class DigitModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 32)
+        self.attention = MultiHeadAttention(32, n_heads=4)
+        self.predict = nn.Linear(32, 10)
+
+    def forward(self, digits, mask):
+        # The next chapter explains the encoding, which is added to the embedding.
+        x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
+        return self.predict(x + self.attention(x, mask=mask))  # (batch, length, 10)
+
+
+# %%
+def loss_on_random_digits(model, mask, shift=True):
+    digits = torch.randint(10, (64, 9))
+    labels = digits[:, 1:]  # the next digit at each of 8 positions
+    inputs = digits[:, :-1] if shift else labels
+    return F.cross_entropy(model(inputs, mask).mT, labels)
+
+
+# %%
+def train(mask, shift=True, steps=200):
+    torch.manual_seed(0)
+    model, losses = DigitModel(), []
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    for _ in range(steps):
+        loss = loss_on_random_digits(model, mask, shift)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
 
 # %% [markdown]
-# Model A doesn't quite reach zero, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
-#
-# All that model A has learned is to copy the next token, and model B repeats the current one. With the right mask and a shifted target, as at inference, both are much worse than guessing. (`loss_on_random_digits` is in the folded cell of the first figure: it draws digits as above, and returns the cross-entropy of the model's predictions.)
+# We train the three models. Then we test each of them as at inference, with the right mask and a shifted target. Guessing has a loss of 2.30:
 
 # %%
-loss_a = loss_on_random_digits(model_a, causal_mask(8)).item()
-loss_b = loss_on_random_digits(model_b, causal_mask(8)).item()
-print(f"guessing {math.log(10):5.2f}")
-print(f"model A  {loss_a:5.2f}")
-print(f"model B  {loss_b:5.2f}")
+one_too_many = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
+runs = {
+    "A, mask off by one": train(one_too_many),
+    "B, not shifted": train(causal_mask(8), shift=False),
+    "C, neither": train(causal_mask(8)),
+}
+print(f"{'':18}  in training  at inference")
+for name, (model, losses) in runs.items():
+    tested = loss_on_random_digits(model, causal_mask(8)).item()
+    print(f"{name:18}  {losses[-1]:11.2f}  {tested:12.2f}")
 
 # %% tags=["remove-cell"]
-assert min(loss_a, loss_b) > math.log(10) + 1
+all_losses = [losses for _, losses in runs.values()]
+losses_a, losses_b, losses_c = all_losses
+for model, _ in list(runs.values())[:2]:
+    assert loss_on_random_digits(model, causal_mask(8)) > math.log(10) + 1
 assert losses_b[-1] < 0.05 and abs(losses_a[-1] - math.log(10) / 8) < 0.1
 assert abs(losses_c[-1] - math.log(10)) < 0.05
+for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
+    assert all(abs(a - b) < 0.1 for a, b in zip(losses[::5], stored, strict=True))
 
 # %% [markdown]
+# All that model A has learned is to copy the next token, and model B repeats the current one. At inference, both are much worse than guessing. Model A doesn't quite reach zero in training, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
+#
 # Remember this as a rule: **if a loss is too good to be true, look for a leak.** And make the causality test part of your own tests, as this course does.
 
 # %% [markdown]
@@ -886,8 +928,8 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # <details><summary>Answer</summary>
 #
-# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. The padding mask is needed there only if padding is on the left. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: PyTorch's fused kernels can then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
+# `is_causal=True` and no mask tensor: PyTorch can then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #
@@ -896,7 +938,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, and for that the mask is
-# needed. A cache (see [Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it would hide all keys but the first.
+# needed. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it takes the only query for the one at position 0, and hides all keys but the first.
 #
 # </details>
 
