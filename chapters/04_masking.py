@@ -118,7 +118,7 @@ Picture(
 #
 # ## What a token must not see
 #
-# In plain attention every position attends to every other. There are two cases where that must not happen.
+# In plain attention every position attends to every other. In two cases that must not happen.
 #
 # **Padding.** A batch of sentences is one rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
 # token, `<pad>`. It has no meaning, but it has an embedding like any other token, hence a key and a value. Nothing keeps the real words from
@@ -320,7 +320,7 @@ Picture(
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. In `eval()` mode it combines both masks, which is right in every case. The padding mask is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens.
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. The padding mask is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens.
 #
 # **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
@@ -370,7 +370,7 @@ Captioned(
 # The source has no future, because the sentence to translate is complete from the start. In
 # cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks for our first sentence:
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks for our first sentence at inference:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -571,7 +571,7 @@ assert torch.equal(changes, causal_mask(4)[0, 0])
 changes
 
 # %% [markdown]
-# The test knows nothing about masks, yet the table that it measured is exactly the causal mask.
+# The table that the test measured is exactly the causal mask.
 #
 # A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source. Only rounding errors may be left:
 
@@ -733,12 +733,6 @@ Row(
 )
 
 # %% [markdown]
-# <details><summary>With the inverted mask, why are two cells on the diagonal right?</summary>
-#
-# By accident. A word's own token is hidden as a key, but it still supplies the query. In the first two rows at least two keys are left, and the query decides how the weight is divided between them, so changing that token changes the output.
-#
-# </details>
-#
 # **4. The head dimension is missing.** For scores of shape (batch, query, key), a padding mask of shape (batch, 1, key) is right. But with heads, the scores are (batch, heads, query, key). Broadcasting aligns dimensions from the right, so PyTorch reads the first dimension of the mask as heads, and head 1 uses the mask of sentence 1 in every sentence. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. The tables show the largest weight that each head gives to that token, with a row for each sentence and a column for each of the two heads:
 
 # %%
@@ -759,7 +753,7 @@ assert not largest[:, 0].any() and largest[:, 1].all()
 
 # %% [markdown]
 # With the right mask, both heads hide the padding of sentence 1. With the wrong one, head 1 hides the last token in both sentences and head 2 shows it in both: each head got the mask of one sentence.
-# No error was raised, because the batch happens to have as many sentences as the layer has heads. So test with several heads and with a batch size that is neither 1 nor the number of heads.
+# No error was raised, because the batch happens to have as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should

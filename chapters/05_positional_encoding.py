@@ -72,27 +72,24 @@ from transformer.positions import (
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
-translator = transformer.load("multi30k", device="cpu")
-model = translator.model.requires_grad_(False)
-without_positions = copy.deepcopy(model)
-without_positions.positions.zero_()
 
-sentences = ["A dog bites a man.", "A man bites a dog."]
-dog = translator.tokenizer.pieces(range(len(translator.tokenizer))).index("▁dog")
-
-
-def vectors_of_dog(model):
-    """The encoder's output for "dog" in the two sentences, (2, d_model)."""
-    ids = torch.tensor([translator.encode(sentence) for sentence in sentences])
-    return model.encode(ids)[0][ids == dog]
+@torch.no_grad()
+def vectors_of_dog(with_positions):
+    """The encoder's output for "dog" in two sentences, (2, d_model)."""
+    loaded = transformer.load("multi30k", device="cpu")
+    if not with_positions:
+        loaded.model.positions.zero_()
+    two = [loaded.encode(s) for s in ("A dog bites a man.", "A man bites a dog.")]
+    dog = loaded.tokenizer.pieces(range(len(loaded.tokenizer))).index("▁dog")
+    return loaded.model.encode(torch.tensor(two))[0][torch.tensor(two) == dog]
 
 
 pairs = {
-    "Positional encoding removed": vectors_of_dog(without_positions),
-    "As trained": vectors_of_dog(model),
+    "Positional encoding removed": vectors_of_dog(with_positions=False),
+    "As trained": vectors_of_dog(with_positions=True),
 }
 with style.in_style():
-    figure = Figure(figsize=(5, 2.3), layout="constrained")
+    figure = Figure(figsize=(4.2, 2.3), layout="constrained")
     for axes, (title, vectors) in zip(
         figure.subplots(2), pairs.items(), strict=True
     ):
@@ -128,7 +125,7 @@ assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
 # %% [markdown]
-# By the end you will be able to compute the paper's positional encoding by hand, explain why its authors expected it to make attending "three positions back" easy to learn, and say
+# By the end you will be able to compute the paper's positional encoding by hand, explain why it should make it easy to learn to attend "three positions back", and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
@@ -136,13 +133,17 @@ assert (different[0] - different[1]).abs().max() > 1
 # ## Attention ignores order
 #
 # Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two
-# sentences, first as it was trained and then with the encoder's positional encoding removed:
+# sentences, first as it was trained and then with the encoder's positional encoding removed. The decoder keeps its own positional encoding:
 
 # %%
+translator = transformer.load("multi30k", device="cpu")
+model = translator.model.requires_grad_(False)
+without_positions = copy.deepcopy(model)
+without_positions.positions.zero_()  # the table of position vectors
 order_blind = copy.deepcopy(translator)
-# The copy encodes without positions, and decodes as usual.
 order_blind.model.encode = without_positions.encode
 
+sentences = ["A dog bites a man.", "A man bites a dog."]
 for sentence in sentences:
     print(sentence)
     print("  with:   ", *translator.greedy_search([sentence]))
@@ -154,11 +155,11 @@ assert first == second == "Ein Mann beißt einen Hund."
 assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 
 # %% [markdown]
-# Without positions, both translations mean *a man bites a dog*. The decoder still knows the order of its own words. But it gets the same set of vectors from the encoder
+# Without positions, both translations mean *a man bites a dog*. The decoder gets the same set of vectors from the encoder
 # both times, so it can't tell the two sentences apart.
 #
-# The reason lies in what an encoder is made of. Only attention combines positions; the projections and the parts that you will meet in [the next chapter](06_layers.ipynb) treat each position separately. The score of two positions is computed from their two vectors, not from where they are. Neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
-# permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. This is the permutation-equivariance from [Attention](02_attention.ipynb).
+# The reason lies in what an encoder is made of. Only attention combines positions; all other parts treat each position separately. The score of two positions is computed from their two vectors, not from where they are. Neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
+# permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. This is the permutation-equivariance from [Attention](02_attention.ipynb):
 
 # %%
 ids = torch.tensor([translator.encode("A dog bites a man.")])  # (1, 8)
@@ -175,7 +176,7 @@ print("the same vectors, permuted")
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
 #
-# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1 (after a scaling that we come to below).
+# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1.
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
 #
 # We want values that stay small, a different vector for each position however long the sequence, and a step that always means the same thing.
@@ -184,8 +185,8 @@ print("the same vectors, permuted")
 # ## Sinusoidal positional encoding
 #
 # The paper's position vectors consist of sines and cosines: a **sinusoidal encoding**. To see where they come from, start with binary numbers. They are nearly what we need: every digit is 0 or 1, and yet every position gets a different pattern of digits. The grey lines below show the digits of the
-# numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on, so that fast digits
-# distinguish neighbours and slow digits distinguish the beginning of the sentence from its end.
+# numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on. Fast digits
+# distinguish neighbours, and slow digits distinguish the beginning of the sentence from its end.
 #
 # The trouble with digits is that they jump: from 7 to 8 all four of them flip, from 8 to 9 only one, although both are single steps. So we replace each digit with
 # **a smooth wave of the same period**, drawn in colour:
@@ -209,14 +210,13 @@ Picture(
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
 # is how far its tip is to the right, and $\cos$ is how far up it is.
 #
-# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. In the paper the first always turns by 1 radian (57°) per position. That is a convention: any step below half a turn would do. (From half a turn on, forwards and backwards can't be told apart.) The second turns by a hundredth of that. At **position 2** their
+# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. In the paper the first always turns by 1 radian (57°) per position, and here the second turns by a hundredth of that. At **position 2** their
 # angles are 2 and 0.02, so the position's vector is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$:
 
 # %%
 sin, cos = math.sin, math.cos
-by_hand = torch.tensor([sin(2), cos(2), sin(0.02), cos(0.02)])
-assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
-by_hand
+print([round(x, 2) for x in (sin(2), cos(2), sin(0.02), cos(0.02))])
+sinusoidal_encoding(length=3, d_model=4)[2]  # the package's function
 
 # %% [markdown]
 # Why do we need two pairs? Because a single one comes round again. Seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
@@ -224,6 +224,10 @@ by_hand
 
 # %%
 sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
+
+# %% tags=["remove-cell"]
+by_hand = torch.tensor([sin(2), cos(2), sin(0.02), cos(0.02)])
+assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 
 # %% [markdown]
 # That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position; $\omega_i$ is its **frequency**. The frequencies start at 1, and each is the one before times the same factor (§3.5):
@@ -236,10 +240,10 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
 # \end{aligned}
 # $$
 #
-# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is 2 times the one before. Here it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
-# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$. (For $d_\text{model} = 512$, the last of the 256 pairs has 60,600; for 4, the last of the two has only 628.) So the base, 10,000, sets the longest wavelength. The paper doesn't explain the number, but the slowest pair shouldn't complete a turn within any sequence, so that it tells the beginning from the end.
+# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is 2 times the one before. Here it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
+# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain the number. A sensible reason is that the slowest pair shouldn't complete a turn within any sequence, so that it distinguishes the beginning from the end.
 #
-# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around, and the last ones hardly move. **Then choose a pair** to see its sine and cosine as waves.
+# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by a single degree. **Then choose a pair** to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -260,21 +264,17 @@ Captioned(
     ),
 )
 
-# %% [markdown]
-# By position 63, the end of the slider, the first pair has completed ten turns, and the last one has turned by a single degree: it only helps to tell apart positions that are thousands of tokens apart.
-
 # %% tags=["remove-cell"]
 turned = torch.rad2deg(angles(64, 16)[63])
 assert 10 < turned[0] / 360 < 10.1 and 0.9 < turned[-1] < 1.2
 for width, growth in ((4, 100), (512, 1.04)):
     frequency = 10000 ** (-2 * torch.arange(width // 2) / width)
     assert abs(frequency[0] / frequency[1] / growth - 1) < 0.01
-assert abs(2 * math.pi / frequency[-1] - 60_600) < 50
 
 # %% [markdown]
 # ## The encoding as a heat map
 #
-# Write the pairs side by side, with one row for each position, and you get the figure that you will find in every article about the Transformer. A **row** is the vector of one position. A **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, in this window, the sines stay near 0 and the cosines near 1.
+# Write the pairs side by side, with one row for each position, and you get a figure that is in many articles about the Transformer. A **row** is the vector of one position. A **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, within these 48 positions, the sines stay near 0 and the cosines near 1.
 #
 # **Point at a cell, or tap it,** to see its column as a wave.
 
@@ -312,25 +312,21 @@ assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 print("equal to the package's")
 
 # %% [markdown]
-# The package's version, which comes next, computes the angles in float64, because a large angle loses precision in float32.
-
-# %% tags=["hide-cell"]
-SourceCode(angles, sinusoidal_encoding)
-
-# %% [markdown]
-# The table is computed once, when the model is built. It is a fixed tensor, not a parameter (in PyTorch, a *buffer*). The first layer reads the sum of embedding and positional encoding, in training with dropout on the sum (§5.4). (We come to the factor $\sqrt{d_\text{model}}$ later.)
+# The table is computed once, when the model is built. It is a fixed tensor, not a parameter; PyTorch calls this a *buffer*. The first layer reads the sum of embedding and positional encoding. In training there is dropout on the sum (§5.4). The section *Why add, and why scale the embeddings?* explains the factor $\sqrt{d_\text{model}}$:
 
 # %%
 embedding = model.source_embedding(ids)  # (1, 8, d_model)
 d_model = embedding.size(-1)
 x = embedding * math.sqrt(d_model) + sinusoidal_encoding(8, d_model)
+x.shape
+
+# %% tags=["remove-cell"]
 assert_close(x, model.embed(ids, model.source_embedding))
-print("equal to the input of the package's first layer")
 
 # %% [markdown]
 # ## Similarity depends only on distance
 #
-# How similar are the vectors of two positions $m$ and $n$? We take their plain dot product, before any query or key matrix. (We come to real attention scores below.) Each pair contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
+# How similar are the vectors of two positions $m$ and $n$? We take their plain dot product, before any query or key matrix. Each pair contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
 #
 # $$
 # \begin{aligned}
@@ -340,7 +336,7 @@ print("equal to the input of the package's first layer")
 # \end{aligned}
 # $$
 #
-# Only the difference $m - n$ is left. The next sections use this fact three times: as a rotation, as a matrix and in rotary positions. **The dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. The plot shows it as a fraction of that maximum, for 512 dimensions:
+# Only the difference $m - n$ is left: **the dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. We compute it for 512 dimensions, as a fraction of that maximum, and plot it by distance:
 
 # %%
 p = sinusoidal_encoding(101, 512)
@@ -374,13 +370,13 @@ Picture(
 # %% [markdown]
 # The curve is steep near 0 and flat far away. For language that is sensible: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 500 or 501 words apart.
 #
-# This distance has no sign. The cosine is an even function, so $p_m \cdot p_{m+k} = p_m \cdot p_{m-k}$: the plain dot product shows how far away a word is, but not on which side. To tell left from right, a head needs its query and key matrices. The next section shows how.
+# The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $k$ and $-k$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
 
 # %% [markdown]
 # ## Relative positions: a shift is a rotation
 #
 # The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever in the sentence you are (§3.5). The next figure shows why.
-# Moving two positions forward turns a pair by the same angle, wherever it was before:
+# Look at the arcs: moving two positions forward turns a pair by the same angle, wherever it was before.
 
 # %% tags=["hide-input"]
 Picture(
@@ -402,7 +398,7 @@ Picture(
 # $$ \begin{pmatrix} \sin(a{+}b) \\ \cos(a{+}b) \end{pmatrix} =
 # \begin{pmatrix} \cos b & \sin b \\ -\sin b & \cos b \end{pmatrix} \begin{pmatrix} \sin a \\ \cos a \end{pmatrix} $$
 #
-# The matrix contains $b$ but not $a$. Put one such block for each pair on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**. (The formula takes vectors as columns. In code they are rows, hence the transpose.)
+# The matrix contains $b$ but not $a$. Put one such block for each pair on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**. In this formula vectors are columns. In code they are rows, so the matrix is transposed:
 
 
 # %%
@@ -421,13 +417,16 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 print("one matrix shifts every position by 3")
 
 # %% [markdown]
-# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. (Real heads are narrower, but a few of the pairs are enough to find the position.) If it uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
-# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. (In the code, the queries are 40 times as long, so that the softmax is sharp.)
+# Why does this help a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If the head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
+# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back at every position, without any training:
 
 # %%
 p = sinusoidal_encoding(10, 64)
-query = 40 * p @ shift_matrix(-3, 64).T
+query = 40 * p @ shift_matrix(-3, 64).T  # times 40: a sharp softmax
 _, weights = attention(query, key=p, value=p)  # (10, 10)
+
+# %% [markdown]
+# In the heat map, each row is a query. From position 3 on, the bright cell is three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0.
 
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
@@ -460,9 +459,8 @@ narrow = p[:, :16] @ shift_matrix(-3, 64)[:16, :16].T @ p[:, :16].T
 assert torch.equal(narrow.argmax(dim=-1)[3:], three_back[3:])
 
 # %% [markdown]
-# Each row is a query. From position 3 on, the bright cell is three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0. Trained heads do similar things: see [What attention heads do](14_attention_heads.ipynb).
-
-# %% [markdown]
+# Real heads are narrower than the model, but a few of the pairs are enough to find the position. Trained heads do similar things: see [What attention heads do](14_attention_heads.ipynb).
+#
 # **Try it.** Set the distance $k$, then move the position: all hands turn, but the angle between the blue and the orange hand of a pair doesn't change.
 #
 # <div class="widget" data-widget="positions">
@@ -491,10 +489,10 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** Concatenating word and position seems cleaner than adding them. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: after a suitable rotation, the first 100 position vectors need only 30 of the 512 dimensions for 99% of their squared length. So training can keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: the position vectors of a whole sentence lie almost entirely in a small part of the 512 dimensions. So training can keep words and positions in different directions, where matrices can separate them again.
 #
-# **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
-# why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. (§3.4 has the factor, but gives no reason.) What happens if you forget it? We compare the cosine similarity of the same word
+# **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
+# So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper has the factor in §3.4, but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
 # at two positions with that of two different words at the same position. The first should be clearly higher:
 
 # %%
@@ -510,7 +508,7 @@ for scale in (math.sqrt(512), 1):
     print(f"             same position  {same_position:.2f}")
 
 # %% [markdown]
-# Without the factor, *dog* and *man* at the same position are almost the same vector. Training can enlarge the embeddings, but until it has, the model can hardly distinguish words.
+# Without the factor, *dog* and *man* at the same position have almost the same vector. Training can enlarge the embeddings, but until then the model can hardly distinguish words.
 
 # %% [markdown]
 # ## Learned and rotary positions
@@ -518,7 +516,9 @@ for scale in (math.sqrt(512), 1):
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
 #
-# A **relative** positional encoding lets the score of a query at position $m$ and a key at position $n$ depend on their contents and on the **offset** $n - m$, but not on where the two are. (The offset is negative if the key is to the left of the query.) Some methods add to the score a term that depends on the offset and is either learned (T5) or fixed (ALiBi). The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. Values are not rotated. If $R_m$ is the rotation at position $m$, the score is
+# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add to the score a term that depends on the offset; it is learned in T5 and fixed in ALiBi.
+#
+# The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**, but not the values: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
 #
 # $$
 # \begin{aligned}
@@ -526,7 +526,7 @@ for scale in (math.sqrt(512), 1):
 # \end{aligned}
 # $$
 #
-# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: of the two positions only the offset is left, now in the attention score itself. Its sign counts, so the score can be different to the left and to the right. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
+# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: of the two positions only the offset is left. Its sign counts, so the score can be different to the left and to the right. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
 # product stays the same. The rings show the vectors before they were rotated.
 
 # %% tags=["hide-input"]
@@ -549,7 +549,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line multiplies the vector (even, odd) by a 2 × 2 rotation matrix. (It rotates the other way than $M_k$; only the difference of two angles matters.)
+# The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line multiplies each pair (even, odd) by a 2 × 2 rotation matrix:
 
 # %%
 SourceCode(rotate)
@@ -578,8 +578,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 
 # %% [markdown]
-# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position depends on the offset alone if the matrices are chosen for it, as in our hand-made head. But
-# each of the two mixed terms depends on one absolute position.
+# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position. This table compares the three kinds:
 #
 # | positions | what it does | parameters | beyond the trained length |
 # |---|---|---|---|
@@ -589,7 +588,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
-# **Which one is best?** On the course's pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. (Scores on real text are far lower, because its sentences aren't so simple.) The differences are clearly larger than the spread over seeds ([Results](../book/results.md)). So the choice can matter.
+# **Which one is best?** The choice can matter. On the course's pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Results](../book/results.md)).
 
 # %% tags=["remove-cell"]
 import json
@@ -617,7 +616,9 @@ if file.exists():  # not in Colab
 # - **three back**: which token is three positions before this one? This needs a relative position.
 # - **the first**: which token is at position 0? This is a question about an absolute position.
 #
-# We train a model with each kind of positional encoding on lengths 4 to 16 and test it at length 64. The tokens are drawn from ten, so guessing is right in one of ten cases. The learned table has 64 rows, but those from 16 on are never trained and keep their initial values, which are tiny (a length of 0.11, where a sinusoidal vector has 4). **Make a guess before you read on: which kind extrapolates?**
+# We train a model with each kind of positional encoding on lengths 4 to 16 and test it at length 64. The tokens are drawn from ten, so guessing is right in one of ten cases. The learned table has 64 rows, but those from 16 on are never trained and keep their tiny initial values. **Make a guess before you read on: which kind extrapolates?**
+#
+# `make_batch` returns random tokens and the right answers, `train` trains one model, and the third cell trains all six and measures how often they are right at each position:
 
 
 # %%
@@ -632,22 +633,12 @@ def predict(model, ids):
     return model.logits(model.encode(ids)[0])  # (batch, length, 11)
 
 
-# %% [markdown]
-# The next cell, which is folded, trains the six models and measures their accuracy at each position.
-
-# %% tags=["hide-cell"]
-tiny_config = ModelConfig(
-    vocab_size=11,
-    d_model=32,
-    n_heads=4,
-    d_ff=64,
-    n_layers=1,
-    dropout=0.0,
-    max_length=64,
-    norm="pre",  # explained in the next chapter
+tiny_config = ModelConfig(  # for 11 ids, with d_model = 32
+    11, 32, n_heads=4, d_ff=64, n_layers=1, dropout=0, max_length=64, norm="pre"
 )
 
 
+# %%
 def train(question, positions, steps=300):
     torch.manual_seed(0)
     model = Transformer(replace(tiny_config, positions=positions))
@@ -663,6 +654,7 @@ def train(question, positions, steps=300):
     return model.eval()
 
 
+# %%
 @torch.no_grad()
 def accuracy_by_position(model, question, length):
     ids, target = make_batch(question, length, sentences=500)
@@ -670,13 +662,13 @@ def accuracy_by_position(model, question, length):
     return correct.float().mean(dim=0).tolist()
 
 
-tiny_models = {}
-accuracies = {"three back": {}, "the first": {}}
-for question, results in accuracies.items():
+tiny_models, accuracies = {}, {}
+for question in ("three back", "the first"):
     for positions in ("sinusoidal", "learned", "rotary"):
         tiny_model = train(question, positions)
+        accuracy = accuracy_by_position(tiny_model, question, length=64)
         tiny_models[question, positions] = tiny_model
-        results[positions] = accuracy_by_position(tiny_model, question, 64)
+        accuracies[question, positions] = accuracy
 
 # %% [markdown]
 # The plots show accuracy by position of the query, in sequences of 64. The grey line marks the end of the positions that occur in training:
@@ -685,7 +677,7 @@ for question, results in accuracies.items():
 # %% tags=["hide-input"]
 def by_position(question, title):
     """Accuracy at positions 3 to 63, with chance and the trained range."""
-    lines = {name: values[3:] for name, values in accuracies[question].items()}
+    lines = {kind: v[3:] for (q, kind), v in accuracies.items() if q == question}
     figure = curves(
         range(3, 64), lines, "position (trained: 0 to 15)", title,
         reference=("chance", 0.1),
@@ -724,15 +716,13 @@ Row(
 )
 
 # %% tags=["remove-cell"]
-table = {
-    (question, kind): torch.tensor(values)
-    for question, results in accuracies.items()
-    for kind, values in results.items()
-}
-for question in accuracies:  # at the lengths of training, all are nearly right
-    for kind in ("sinusoidal", "learned", "rotary"):
-        inside = accuracy_by_position(tiny_models[question, kind], question, 12)
-        assert fmean(inside[3:]) > 0.9
+table = {run: torch.tensor(values) for run, values in accuracies.items()}
+for (
+    question,
+    kind,
+) in accuracies:  # at the lengths of training, all are nearly right
+    inside = accuracy_by_position(tiny_models[question, kind], question, 12)
+    assert fmean(inside[3:]) > 0.9
 assert table["three back", "rotary"][4:].min() > 0.95
 learned = table["three back", "learned"]
 assert learned[3:12].mean() > 0.9 and learned[14:16].mean() < 0.6
@@ -742,14 +732,14 @@ assert table["three back", "sinusoidal"][3:16].mean() < 0.85
 assert table["the first", "sinusoidal"][3:16].mean() < 0.95
 assert 0.4 < table["the first", "sinusoidal"][40:].mean() < 0.8
 assert table["the first", "rotary"][3:16].mean() < 0.15
-tables = [tiny_models[question, "learned"].positions for question in accuracies]
+tables = [m.positions for (_, kind), m in tiny_models.items() if kind == "learned"]
 assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues almost as if nothing had happened (with a dip at position 3): offset −3 rotates each pair by an angle that the model has seen in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there. (We come back to the dips within the first 16.)
+# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. (In *three back*, the right key wins all the same, probably because its offset of −3 occurs in every training example.) If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
+# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
 
 # %%
 rotary_model = tiny_models["the first", "rotary"]
@@ -767,9 +757,7 @@ for limit in (63, 15):  # how far to its right a query may attend
 assert accuracy > 0.95
 
 # %% [markdown]
-# It does: **unseen keys disturb even queries at familiar positions.** The sinusoidal curves, which are too low even at the trained positions, fit this too. Each curve is a single run, so small differences mean little.
-#
-# **Being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
+# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves are too low at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #
@@ -780,7 +768,7 @@ assert accuracy > 0.95
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Bugs in positions are quiet: all shapes fit, the model trains, and it is just a little worse than it should be.
+# Bugs in positions are easy to miss: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
 # **Left padding.** Padding at the end is harmless, because the mask hides it. But language models that continue several prompts in one batch often pad them at the *front*. This shifts every word, so the first word is no longer at position 0:
 
@@ -804,15 +792,15 @@ assert restored[0].tolist() == [0, 0, 0, *range(ids.size(1))]
 # %% [markdown]
 # With rotary positions nothing changes, because *all* words move by the same amount. For absolute ones, compute the positions from the mask, which is 1 at words and 0 at padding: `positions = (mask.cumsum(-1) - 1).clamp(min=0)`.
 #
-# **An off-by-one in the decoding loop.** Suppose that the prompt is numbered from 0, but every generated token gets a number that is one too high. Then rotary positions are wrong, too. (A loop that reads only the newest token has to number it itself: see [Decoding](12_decoding.ipynb).) The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
+# **An off-by-one in the decoding loop.** A loop that [generates one token at a time](12_decoding.ipynb) has to number the newest token itself. Suppose that the prompt is numbered from 0, but every generated token gets a number that is one too high. Then rotary positions are wrong, too. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
 #
-# **Angles in low precision.** If you compute angles in bfloat16, a 16-bit format in which many models are trained, neighbouring positions become equal. So the package rounds only the resulting sines and cosines.
-#
-# <details><summary>How many positions are left in bfloat16?</summary>
-#
-# bfloat16 has 8 significant bits, so from 256 on it can't represent odd numbers. Of the 512 positions from 0 to 511, `torch.arange(512).to(torch.bfloat16).unique()` leaves 385 different values. Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
-#
-# </details>
+# **Angles in low precision.** Many models are trained in bfloat16, a 16-bit format with 8 significant bits. From 256 on it can't represent odd numbers, so neighbouring positions become equal. This is how many of 512 positions are left:
+
+# %%
+len(torch.arange(512).to(torch.bfloat16).unique())
+
+# %% [markdown]
+# So the package computes angles in float64, and rounds only the resulting sines and cosines.
 #
 # <details><summary>Two layouts of rotary pairs</summary>
 #
