@@ -8,9 +8,9 @@ from transformer.plots.boxes import draw_solid_box
 from transformer.plots.norm_placement import STEP, draw_stream, draw_sublayer
 
 NOTES = {
-    "self-attention": "to the target tokens so far\n(causal mask)",
+    "self-attention": "to the target\ntokens so far\n(causal mask)",
     "cross-attention": "",
-    "feed-forward": "applied to each position separately",
+    "feed-forward": "applied to each\nposition separately",
 }
 """For each sublayer what it is applied to."""
 BRANCH = 2.5
@@ -20,9 +20,9 @@ BRANCH = 2.5
 def decoder_layer() -> Figure:
     """Draw a decoder layer with post-norm; the residual stream is pink, runs upwards, and passes three sublayers."""
     with style.in_style():
-        figure, axes = style.new_figure(5.0, 5.2)
+        figure, axes = style.new_figure(4.2, 5.2)
         axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(-1.6, 9.6)
+        axes.set_xlim(-1.4, 8.0)
         axes.set_ylim(-1.2, 11.6)
         axes.axis("off")
         draw_stream(axes, 0, -0.3, 11.5)
@@ -37,12 +37,12 @@ def decoder_layer() -> Figure:
 
 def _draw_memory(axes: Axes, height: float) -> None:
     """Draw the encoder's output beside cross-attention, and where queries, keys and values come from."""
-    draw_solid_box(axes, 8.3, height, "memory", width=1.9)
-    axes.text(8.3, height - 0.85, "the encoder's\noutput", ha="center", va="center", fontsize=9.5)
+    draw_solid_box(axes, 6.95, height, "memory", width=1.9)
+    axes.text(6.95, height - 0.85, "the encoder's\noutput", ha="center", va="center", fontsize=9.5)
     for name, colour, shift in (("keys", style.KEY, 0.17), ("values", style.VALUE, -0.17)):
-        ends = (BRANCH + 1.3, height + shift), (7.3, height + shift)
+        ends = (BRANCH + 1.3, height + shift), (5.96, height + shift)
         axes.annotate("", *ends, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-        axes.text(5.6, height + 2.4 * shift, name, ha="center", va="center", fontsize=9.5)
+        axes.text(4.9, height + 2.4 * shift, name, ha="center", va="center", fontsize=9.5)
     axes.annotate(
         "",
         (BRANCH, height - 0.36),
