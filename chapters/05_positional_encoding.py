@@ -426,7 +426,7 @@ query = 40 * p @ shift_matrix(-3, 64).T  # times 40: a sharp softmax
 _, weights = attention(query, key=p, value=p)  # (10, 10)
 
 # %% [markdown]
-# In the heat map, each row is a query. From position 3 on, the bright cell is three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0.
+# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0.
 
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
@@ -435,6 +435,7 @@ Picture(
         weights,
         indices,
         indices,
+        annotate=False,
         row_title="query at position",
         column_title="key at position",
     ),

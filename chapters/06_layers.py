@@ -82,38 +82,28 @@ from transformer.positions import sinusoidal_encoding
 torch.set_printoptions(precision=2, sci_mode=False)
 
 
-def initialise(module):
-    """Initialise linear layers as the package does: Xavier's uniform, zero biases."""
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
-            nn.init.xavier_uniform_(part.weight)
-            nn.init.zeros_(part.bias)
-    return module
-
-
-def small_config(norm="post", d_model=32):
-    return ModelConfig(
-        12, d_model, 4, 4 * d_model, n_layers=1, dropout=0, norm=norm
-    )
-
-
-def stack(build_layer, *arguments, seed=0):
-    """The vectors after 0 to 12 untrained layers, each (8, 32)."""
-    torch.manual_seed(seed)
-    vectors = [torch.randn(1, 8, 32).double()]  # float32 would round too much
-    with torch.no_grad():
-        for _ in range(12):
-            layer = initialise(build_layer()).double()
-            vectors.append(layer(vectors[-1], *arguments))
+@torch.no_grad()
+def first_vectors(build_layer, *arguments):
+    """The vectors after 0 to 4 untrained layers: the next section shows this code."""
+    torch.manual_seed(0)
+    vectors = [torch.randn(1, 8, 32).double()]
+    for _ in range(4):
+        layer = build_layer().double()
+        for part in layer.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.xavier_uniform_(part.weight)
+                nn.init.zeros_(part.bias)
+        vectors.append(layer(vectors[-1], *arguments))
     return [x[0] for x in vectors]
 
 
-attention_only = stack(lambda: MultiHeadAttention(32, n_heads=4))
-complete_layers = stack(lambda: EncoderLayer(small_config()), None)
-
+config = ModelConfig(d_model=32, n_heads=4, d_ff=128, n_layers=1, dropout=0)
+rows = {
+    "attention\nonly": first_vectors(lambda: MultiHeadAttention(32, n_heads=4)),
+    "complete\nlayers": first_vectors(lambda: EncoderLayer(config), None),
+}
 with style.in_style():
-    figure = Figure(figsize=(5, 2.4), layout="constrained")
-    rows = {"attention\nonly": attention_only, "complete\nlayers": complete_layers}
+    figure = Figure(figsize=(4.2, 2.2), layout="constrained")
     panels = figure.subplots(2, 4)
     for row, (name, vectors) in zip(panels, rows.items(), strict=True):
         row[0].set_ylabel(name, rotation=0, ha="right", va="center")
@@ -142,7 +132,7 @@ Picture(
 )
 
 # %% tags=["remove-cell"]
-for x in attention_only[2:]:
+for x in rows["attention\nonly"][2:]:
     assert_close(
         x / x.std(), (x.mean(dim=0) / x.std()).expand_as(x), atol=0.01, rtol=0
     )
@@ -154,8 +144,42 @@ for x in attention_only[2:]:
 #
 # ## Rank collapse: attention alone makes all positions alike
 #
-# The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. To measure that,
-# subtract from each vector the mean over all positions, and divide the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector. (`stack`, in the folded cell of the first figure, returns the vectors after each of twelve untrained layers.)
+# The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost.
+#
+# Let's measure that. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `initialise` sets a layer's weights as the package does, which [the next chapter](07_full_model.ipynb) explains, and `small_config` has the settings of a small layer:
+
+
+# %%
+def initialise(module):
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+            nn.init.zeros_(part.bias)
+    return module
+
+
+def small_config(norm="post"):
+    return ModelConfig(
+        d_model=32, n_heads=4, d_ff=128, n_layers=1, dropout=0, norm=norm
+    )
+
+
+# %%
+@torch.no_grad()
+def stack(build_layer, *arguments, seed=0):
+    torch.manual_seed(seed)
+    vectors = [torch.randn(1, 8, 32).double()]  # float32 would round too much
+    for _ in range(12):
+        layer = initialise(build_layer()).double()
+        vectors.append(layer(vectors[-1], *arguments))
+    return vectors
+
+
+attention_only = stack(lambda: MultiHeadAttention(32, n_heads=4))
+complete_layers = stack(lambda: EncoderLayer(small_config()), None)
+
+# %% [markdown]
+# How different are the vectors? `variation` subtracts from each vector the mean over all positions, and divides the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
 
 
 # %%
@@ -175,17 +199,17 @@ assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e
 assert variation(complete_layers[3]) > 0.3
 
 # %% [markdown]
-# Why does attention lose nearly everything in the second layer? After the first, the vectors are more alike, and also much shorter, because averaging cancels a part of them. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
+# Why does attention lose nearly everything in the second layer? After the first, the vectors are much shorter, because averaging cancels a part of them. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
 #
-# This is called **rank collapse** (a matrix in which all rows are the same has rank 1) or **over-smoothing**. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with the depth.
+# This is called **rank collapse**, because a matrix in which all rows are the same has rank 1, or **over-smoothing**. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with the depth.
 #
-# The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
-# We look at them one at a time, put them together, and then see which of them slows the collapse down.
+# The paper puts three more parts into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
+# We look at these parts one at a time, put them together, and then see which of them slows the collapse down.
 
 # %% [markdown]
 # ## The feed-forward network
 #
-# The **position-wise feed-forward network**, in many papers called the **MLP**, widens a vector, sets negative values to zero (that is all a **ReLU** does), and narrows it again (§3.3, equation 2):
+# The **position-wise feed-forward network**, in many papers called the **MLP**, widens a vector, sets negative values to zero with a **ReLU**, and narrows it again (§3.3, equation 2):
 #
 # $$ \mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2 $$
 #
@@ -203,15 +227,15 @@ print("ReLU  ", hidden.relu())
 print("output", hidden.relu() @ W2 + b2)
 
 # %% [markdown]
-# In the package, the same network is a module with two linear layers. (Dropout after the ReLU is an option of the package; the paper has none.)
+# In the package, the same network is a module with two linear layers. It has dropout after the ReLU as an option, which the paper doesn't use:
 
 # %%
 SourceCode(FeedForward)
 
 # %% [markdown]
-# *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
+# *Position-wise* means that the same small network is applied to each position separately, as it was to the two rows above. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. (With 1,024 it got a lower BLEU and with 4,096 a higher one: Table 3, row C.) The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
+# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units it got a lower BLEU, with 4,096 a higher one (Table 3, row C). The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -232,7 +256,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # \end{aligned}
 # $$
 #
-# With all those parameters, the network could do nothing that a single linear layer couldn't. With the ReLU, each hidden unit contributes a bend where it switches on or off. The next figure shows a sine wave, fitted with 64 hidden units: without the ReLU, the network gets a straight line; with it, the bends follow the wave.
+# With all those parameters, the network could do nothing that a single linear layer couldn't. With the ReLU, each hidden unit contributes a bend where it switches on or off. In the next figure, a network with 64 hidden units is trained to follow a sine wave. Without the ReLU it can only produce a straight line.
 
 # %% tags=["hide-input"]
 x = torch.linspace(-3, 3, 200)[:, None]
@@ -279,10 +303,10 @@ assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 # %% [markdown]
 # ### What the hidden units respond to
 #
-# You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
-# the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
+# You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match.
+# A unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with a module's output. Ours is on the dropout after the ReLU: at inference, dropout changes nothing, so its output is the units' values.)
+# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. For this we use a **hook**, a function that PyTorch calls with a module's output. Ours is on the dropout after the ReLU, which changes nothing at inference, so its output is the units' values:
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -301,7 +325,7 @@ half = sum(map(len, active[:500]))  # the tokens of the first 500 sentences
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of a clause that they open goes to the end, as in *…, weil der Hund **rennt*** (*because the dog runs*). The same holds for relative clauses with *that*. Nobody told the model, but to translate correctly it has to know. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
+# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of a clause that they open goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. Nobody told the model, but to translate correctly it has to know. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
 
 # %%
 verb_final = {"▁because", "▁although", "▁if", "▁when", "▁that"}
@@ -325,7 +349,7 @@ assert rate[unit] > 0.85 and rate_elsewhere[unit] < 0.03
 assert is_verb_final[half:].sum() > 50
 
 # %% [markdown]
-# The chart shows the thirteen words that activate this unit most often in all 1,000 sentences, among those that occur at least five times. Our five words are in blue:
+# The chart shows the thirteen words that activate this unit most often in all 1,000 sentences, among those that occur at least five times. A bar is the share of a word's occurrences at which the unit is active. Our five words are in blue:
 
 # %% tags=["hide-input"]
 counts = {}
@@ -336,11 +360,11 @@ for word in sorted(set(words)):
 share = {word: 100 * n / total for word, (n, total) in counts.items()}
 top = sorted(share, key=share.get)[-13:]
 with style.in_style():
-    figure, axes = style.new_figure(4.6, 3.5)
+    figure, axes = style.new_figure(3.0, 3.5)
     colours = [style.QUERY if word in verb_final else style.PLAIN for word in top]
     labels = [f"{w.strip('▁')} ({counts[w][0]} of {counts[w][1]})" for w in top]
     axes.barh(labels, [share[w] for w in top], color=colours)
-    axes.set_xlabel(f"occurrences at which unit {unit} is active (%)")
+    axes.set_xlabel(f"unit {unit} is active (%)")
     axes.set_xlim(0, 100)
 Picture(
     figure,
@@ -363,7 +387,7 @@ assert {"▁because", "▁although", "▁that"} == set(top[-3:])
 assert 40 < share["▁if"] < 55 and counts["▁that"][1] > 5 * counts["▁if"][1]
 
 # %% [markdown]
-# Look at *before* and *while*. They are verb-final, too, but they weren't in our list, so the search counted every activation on them as an error. Still, the unit isn't a clean detector. On *if* it is active only about half of the time; the search hardly noticed, because *that* is by far the most frequent of the five. (For *if*, the model may use other units.) And it is active on some adjectives, such as *bad* and *modern*. Units that respond to several
+# Look at *before* and *while*. They are verb-final, too, but they weren't in our list, so the search counted every activation on them as an error. Still, the unit isn't a clean detector. On *if* it is active only about half of the time, and it is active on some adjectives, such as *bad* and *modern*. Units that respond to several
 # unrelated things are common. They are called **polysemantic neurons**.
 
 # %% [markdown]
@@ -383,7 +407,6 @@ def gradient_norms(residual):
     x = torch.randn(64, 32, requires_grad=True)
     outputs = []
     for _ in range(12):
-        # initialise: sets the package's initial weights, see the next chapter
         output = initialise(FeedForward(32, 128))(x)
         x = x + output if residual else output
         x.retain_grad()
@@ -421,12 +444,12 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %% [markdown]
 # Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks by a factor of several hundred. With residual connections it even grows, by a factor of more than five.
 #
-# For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. (In the paper's layers, a norm also rescales the stream each time, as we will see.) Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
+# For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
 #
-# Large vectors are a problem for the sublayer that reads them: they make attention scores large, and then the softmax saturates. So the scale of what a sublayer reads should be fixed. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# Large vectors are a problem for the sublayer that reads them: they make attention scores large, and then the softmax saturates. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -440,7 +463,7 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %%
 def layer_norm(x, gamma=1.0, beta=0.0, eps=1e-5):
     deviation = x - x.mean(dim=-1, keepdim=True)
-    variance = deviation.square().mean(dim=-1, keepdim=True)
+    variance = deviation.square().mean(dim=-1, keepdim=True)  # not x.var()
     return gamma * deviation / (variance + eps).sqrt() + beta
 
 
@@ -449,7 +472,7 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# (The variance divides by $d$. PyTorch's `x.var()` divides by $d - 1$; write `x.var(correction=0)`.) Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
+# Layer norm removes the mean and the scale of a vector. **What remains is the direction** of the deviations: multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
 
 # %% tags=["hide-input"]
 torch.manual_seed(2)
@@ -488,16 +511,16 @@ Picture(
 # %% [markdown]
 # <details><summary>Why not batch normalisation?</summary>
 #
-# **Batch normalisation**, which works so well in vision, normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
-# tokens. At inference, batch normalisation uses running averages of the mean and variance from training, which fit badly when lengths vary. Layer norm looks at one position at a time.
+# **Batch normalisation** normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
+# tokens. Layer norm normalises one position at a time.
 #
 # </details>
 
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
-# Where does the layer norm (*norm* for short) go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream is changed only by addition. Either way, sublayers read vectors of a fixed scale (with post-norm, all sublayers but the very first). With post-norm the stream itself is rescaled each time. With pre-norm it can grow, so one more norm after the last layer brings it back to scale.
+# Where does the layer norm, or *norm* for short, go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
+# sublayers read a normalised copy, and the stream is changed only by addition. So the stream can grow, and one more norm after the last layer brings it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -522,10 +545,10 @@ Picture(
 SourceCode(Residual)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting (memorising the training data). During training it sets each value of the sublayer's output to zero with probability 0.1 (base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a probability, 0.1 in the base model, and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
-# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the (untrained) sublayers' weights. What happens to the size of the stream, and to the stream's similarity to the input?
+# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input?
 #
 # <div class="widget" data-widget="norm">
 #
@@ -588,9 +611,9 @@ for scale in (0.5, 1, 2):
 SourceCode(EncoderLayer)
 
 # %% [markdown]
-# Read `forward` as two sentences: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. (The `lambda` is needed because `Residual` calls its sublayer with a single argument. `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training; `build_attention` makes a `MultiHeadAttention`.)
+# Read `forward` as two sentences: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. In the code, `build_attention` makes a `MultiHeadAttention`, and `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training. The `lambda` fixes the mask, because `Residual` calls its sublayer with a single argument.
 #
-# Here is the layer written out, with post-norm. (`small_config`, in the folded cell of the first figure, sets $d_\text{model} = 32$, 4 heads and $d_\text{ff} = 128$, without dropout.) PyTorch's class for it is `nn.TransformerEncoderLayer`.
+# Here is the same layer written out, with post-norm. PyTorch has it as `nn.TransformerEncoderLayer`.
 
 # %%
 torch.manual_seed(0)
@@ -614,7 +637,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question of the first figure. We add one part at a time to the attention, and stack up to twelve layers:
+# Back to the question of the first figure. We add one part at a time to the attention:
 
 
 # %%
@@ -633,21 +656,22 @@ class AttentionPlus(nn.Module):
         return F.layer_norm(y, (32,))
 
 
-# %% tags=["hide-input"]
-stacks = {
-    "attention only": attention_only,
-    **{
-        f"+ {part}": stack(AttentionPlus, part)
-        for part in ("feed-forward", "layer norm", "residual")
-    },
-    "complete, post-norm": complete_layers,
-    "complete, pre-norm": stack(lambda: EncoderLayer(small_config("pre")), None),
-}
+# %% [markdown]
+# The table shows the variation after 1, 2, 4 and 12 layers. Values that are smaller than the rounding errors are shown as 0:
+
+# %%
+stacks = {"attention only": attention_only}
+for part in ("feed-forward", "layer norm", "residual"):
+    stacks[f"+ {part}"] = stack(AttentionPlus, part)
+stacks["complete, post-norm"] = complete_layers
+pre_norm = small_config("pre")
+stacks["complete, pre-norm"] = stack(lambda: EncoderLayer(pre_norm), None)
+
 depths = (1, 2, 4, 12)
 print(f"{'layers':19}", *(f"{depth:6}" for depth in depths))
 for name, vectors in stacks.items():
     values = [variation(vectors[depth]) for depth in depths]
-    values = [value if value > 1e-25 else 0 for value in values]  # rounding errors
+    values = [value if value > 1e-25 else 0 for value in values]
     print(f"{name:19}", *(f"{value:6.1g}" for value in values))
 
 # %% tags=["remove-cell"]
@@ -663,9 +687,9 @@ for seed in (0, 1, 2):
     assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: after four layers, nothing is left with either. (The table shows values below $10^{-25}$ as 0.) Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. (A feed-forward network can slow it down, if its weights make the differences larger.)
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
 #
-# But look at the last column. After twelve untrained layers, little of the differences is left with post-norm, and more with pre-norm. Keep that in mind for the end of this chapter.
+# But look at the last column. After twelve untrained layers, the differences have become small with post-norm, and are larger with pre-norm. Keep that in mind for the end of this chapter.
 
 # %% [markdown]
 # ## The decoder layer
@@ -689,13 +713,13 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the model is translating *A dog runs* and has generated *Ein Hund* (a dog) so far. Follow the position of *Hund*, whose job is to predict the next word:
+# Suppose the model is translating *A dog runs* and has generated *Ein Hund* (a dog) so far. Follow the position of *Hund*, which has to predict the next word:
 #
-# 1. **Self-attention** looks at the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. Now the vector can contain "I am a subject, and a verb is due".
-# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. It can ask the source "what does the dog do?", find *runs*, and add a projection of its value vector to the stream.
+# 1. **Self-attention** attends to the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. Now the vector can contain "I am a subject, and a verb is due".
+# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. The query can match the key of *runs*, and then a projection of the value vector of *runs* is added to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
-# After the last layer, the vector at *Hund* gives one logit for each token, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. Real heads are rarely as tidy as this story: see [What attention heads do](14_attention_heads.ipynb).
+# After the last layer, the vector at *Hund* gives one logit for each token, and ideally *rennt* (runs) has the largest. In training, with teacher forcing, all target positions do this at once. Real heads are rarely as tidy as this story: see [What attention heads do](14_attention_heads.ipynb).
 #
 # In code, it is one statement per sublayer:
 
@@ -713,17 +737,13 @@ assert_close(y, layer(x, memory, causal, no_padding))
 print("equal to the package's decoder layer")
 
 # %% [markdown]
-# The package's version, which comes next, can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
-
-# %% tags=["hide-cell"]
-SourceCode(DecoderLayer.forward)
-
-# %% [markdown]
+# The package's version can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
+#
 # ## The residual stream of a trained model
 #
-# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. A hook on every part records the vectors.
+# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` puts a hook on a part of the model, which stores the part's output:
 
-# %% tags=["hide-input"]
+# %%
 translator = transformer.load("multi30k", device="cpu")
 model = translator.model
 ids = torch.tensor([translator.encode("A dog runs across the field.")])
@@ -738,6 +758,10 @@ def record(part, name):
     hooks.append(part.register_forward_hook(hook))
 
 
+# %% [markdown]
+# In each layer we record the vectors after both norms, both sublayers and both additions:
+
+# %%
 record(model.dropout, "embedding")
 for n, layer in enumerate(model.encoder, 1):
     for part, residual in zip(
@@ -755,11 +779,11 @@ for hook in hooks:
 # %% [markdown]
 # **Move the slider through the stages** and watch three things:
 #
-# - After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$). From the first feed-forward network on, they differ widely after every stage called *added*.
+# - After every stage called *norm*, all words have similar standard deviations. From the first feed-forward network on, they differ widely after every stage called *added*.
 # - The standard deviation of the stream **grows** from layer to layer.
 # - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
-# *A* and the full stop are exceptions to the last point: to them, the feed-forward networks add very large vectors, from the first layer on. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). They go together with [attention sinks](14_attention_heads.ipynb), tokens that get much of the attention whatever they mean.
+# *A* and the full stop are exceptions to the last point: the feed-forward networks add very large vectors to them, from the first layer on. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -807,7 +831,17 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Uniform guessing gives a loss of $\ln 12 \approx 2.48$. A model that knows only the position can get down to 1.90, the average entropy of the first, second, … of six sorted letters. Below that, it must be reading the letters. The model has six encoder layers:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. A model can do better than guess without reading the letters, because the first of six sorted letters tends to be an early one. At best, its loss is then the mean entropy of the sorted letters at each position:
+
+# %%
+letters = torch.randint(12, (20_000, 6)).sort().values
+shares = F.one_hot(letters, 12).double().mean(dim=0)  # (position, letter)
+entropy = -torch.special.xlogy(shares, shares).sum(dim=-1)
+print(f"uniform guessing, ln 12     {math.log(12):.2f}")
+print(f"best without reading        {entropy.mean():.2f}")
+
+# %% [markdown]
+# If the loss falls below the second number, the model must be reading the letters. It has six encoder layers:
 
 
 # %%
@@ -845,6 +879,7 @@ for position in range(6):
     loss_by_position.append(-torch.special.xlogy(distribution, distribution).sum())
 position_only = torch.stack(loss_by_position).mean().item()
 assert abs(position_only - 1.90) < 0.005
+assert abs(entropy.mean() - position_only) < 0.01
 
 # %% [markdown]
 # The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays constant. Without warm-up it is at its full value from step 1. All runs start from the same weights and see the same data.
@@ -941,13 +976,13 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns without one. Two more random seeds give the same result. (Here a warm-up also costs something: 60 of the 160 steps run below the full learning rate, so some runs that didn't need it end higher.)
+# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns without one. Two more random seeds give the same result.
 #
-# This is a result about *these* learning rates. When we trained translators without warm-up at a far higher initial rate (about 0.05), both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 with warm-up, for either placement ([Results](../book/results.md)). Pre-norm withstands more, not everything.
+# Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 with warm-up, for either placement ([Results](../book/results.md)).
 #
 # ### What went wrong in the failed run?
 #
-# How different are the six positions' vectors after the last layer? The plot shows their `variation` over the first 80 steps, at learning rate 0.01.
+# How different are the six positions' vectors after the last layer? The plot shows their `variation` over the first 80 steps, at learning rate 0.01. Compare the orange line with the other two.
 
 # %% tags=["hide-input"]
 shown = {
@@ -1007,9 +1042,9 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# It is the rank collapse from the beginning of this chapter. After a single step, `variation` has fallen to less than a hundredth of its initial value. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
+# The failed run has suffered the rank collapse from the beginning of this chapter. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
 #
-# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size. So Adam's first step moves nearly every weight by the full learning rate, however small the gradient ([Training](11_training.ipynb) explains it). Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))
@@ -1029,7 +1064,7 @@ assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
 
 # %% [markdown]
-# The numbers suggest a mechanism. Each sublayer now adds a larger vector, and nearly the same one at every position: a *common vector*. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left. The gradient passes the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. This is repeated at every sublayer, and after twelve norms hardly any difference is left. The gradient passes the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):
@@ -1048,10 +1083,10 @@ first, last = (
 assert first < last / 300
 
 # %% [markdown]
-# With post-norm, hardly any gradient reaches the first layer. With pre-norm, the common part of the stream grows, too. But nothing scales the differences down, the gradient has its direct path to every layer, and the model recovers.
+# With post-norm, hardly any gradient reaches the first layer. With pre-norm, what all positions have in common grows, too. But nothing scales the differences down, the gradient has its direct path to every layer, and the model recovers.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. With pre-norm they are well behaved. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
-# Most models today use pre-norm, which is less sensitive to the learning rate. The package has both: `norm="post"` and `norm="pre"`.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+# Most models today use pre-norm, which is less sensitive to the learning rate.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1077,12 +1112,12 @@ for name in ("decoder_norm", "encoder_norm"):
     norm = getattr(model, name)
     setattr(model, name, nn.Identity())
     (translation,) = translator.greedy_search(caption)
-    print(f"no {name}:", translation[:40])
+    print(f"no {name}:", translation[:30])
     setattr(model, name, norm)
 print("with both:", *translator.greedy_search(caption))
 
 # %% [markdown]
-# Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's norm, cross-attention computes its keys and values from vectors of a scale it never saw in training, and the translation breaks down.
+# Without the encoder's norm, cross-attention computes its keys and values from vectors of a scale that never occurred in training, and the translation breaks down. The bug in the decoder is harder to notice: in this translation, the largest logits happened to stay the largest, but the probabilities are wrong.
 #
 # **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
 
@@ -1117,7 +1152,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **2. A colleague multiplies the encoder's input (embeddings plus positions) by 100. In which kind of model does the first attention get the same input as before?**
+# **2. A colleague multiplies the encoder's input, the sum of embeddings and positions, by 100. In which kind of model does the first attention get the same input as before?**
 #
 # <details><summary>A. Post-norm</summary>
 #
@@ -1167,8 +1202,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # <details><summary>Answer</summary>
 #
-# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and less than a tenth of the gradient gets back. Addition keeps the path open whatever is learned, and needs no parameters. (Post-norm gives up part of this advantage, because it rescales the sum at each sublayer.) Highway networks, which learn such gates, came first. Residual networks
-# replaced them because they are simpler.
+# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and less than a tenth of the gradient gets back. Addition keeps the path open whatever is learned, and needs no parameters. Post-norm gives up part of this advantage, because it rescales the sum at each sublayer.
 #
 # </details>
 #
@@ -1203,7 +1237,7 @@ assert 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot `variations`.
-# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe (a named set of all settings of a training run) `pocket`, a small translator, uses pre-norm unless you say otherwise: does either placement of the norm withstand such a start?
+# 3. **On translation**, a few minutes per run. The recipe `pocket` has all settings for training a small translator, with pre-norm unless you say otherwise. Without warm-up, it starts at a learning rate of about 0.05. Does either placement of the norm withstand such a start?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post
