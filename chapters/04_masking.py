@@ -562,7 +562,7 @@ def outputs_that_change(function, target, new_id):
 torch.manual_seed(0)
 config = ModelConfig(
     vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2
-)  # the chapters 6 and 7 explain d_ff and n_layers
+)  # chapters 6 and 7 explain d_ff and n_layers
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
 today = vocabulary.index("today")  # a word that isn't in the sentence
