@@ -71,7 +71,18 @@ def same_kind(a: Any, b: Any) -> bool:
 
 
 def equal_numbers(a: Any, b: Any) -> bool:
-    """Return whether two tensors or numbers contain the same numbers in the same order, in any shape and dtype."""
+    """Return whether two results contain the same numbers in the same order, in any shape and dtype.
+
+    A list of numbers may replace a tensor, and the other way round. Lists and dicts of tensors are compared entry by
+    entry.
+    """
+    containers = [x for x in (a, b) if _family(x) in (list, Mapping)]
+    if len(containers) == 2:
+        a, b = (x if isinstance(x, Mapping) else dict(enumerate(x)) for x in (a, b))
+        are_tensors = all(is_tensor(entry) for x in (a, b) for entry in x.values())
+        return are_tensors and a.keys() == b.keys() and all(equal_numbers(a[key], b[key]) for key in a)
+    if containers:
+        return any(map(is_tensor, (a, b))) and equal(*(x.tolist() if is_tensor(x) else x for x in (a, b)))
     if is_tensor(a) or is_tensor(b):
         return tensors.equal_numbers(a, b)
     return _family(a) is _family(b) is Real and _is_close(a, b)
@@ -121,9 +132,12 @@ def _family(value: Any) -> type:
 def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     if _family(yours) != _family(expected):
         actual, right = ("None" if value is None else type_with_article(value) for value in (yours, expected))
-        yield f"{name} is {actual}, and should be {right}" + (
-            ": the value is right, only its type is wrong" if equal_numbers(yours, expected) else ""
-        )
+        told = ""
+        if equal_numbers(yours, expected):
+            several = {_family(yours), _family(expected)} & {list, Mapping}
+            told = ": the values are right, only the" if several else ": the value is right, only its"
+            told += " type is wrong"
+        yield f"{name} is {actual}, and should be {right}{told}"
     elif is_tensor(yours):
         yield from tensors.describe_difference(name, yours, expected)
     else:

@@ -102,7 +102,7 @@ def _pairs(wrong: Sequence[Wrong]) -> list[list[tuple[float, float]]] | None:
             return None
         if not expected or yours is None or len(yours) != len(expected):
             return None
-        if is_tensor(case.yours) and case.yours.shape != case.expected.shape:
+        if is_tensor(case.yours) and is_tensor(case.expected) and case.yours.shape != case.expected.shape:
             return None
         rows.append(list(zip(yours, expected, strict=True)))
         if all(_close(a, b) for a, b in rows[-1]):  # only their shape, type or grouping is wrong
@@ -255,7 +255,9 @@ def _find_wrong_length(wrong: Sequence[Wrong]) -> Finding | None:
     yours, expected = max(n_axes)
     if yours != expected and len(n_axes) == 1:
         few = "few" if yours < expected else "many"
-        return Finding(f"too {few} axes", f"Your result has {_count(yours)}, and should have {_count(expected)}.")
+        actual = f"has {_count(yours)}" if yours else "is a single number"
+        right = f"have {_count(expected)}" if expected else "be a single number, without any axis"
+        return Finding(f"too {few} axes", f"Your result {actual}, and should {right}.")
     for axis, place in AXES.items():
         cases = [case for case in wrong if case.yours.dim() == case.expected.dim() >= -axis]
         wrong_lengths = [case.yours.size(axis) != case.expected.size(axis) for case in cases]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from numbers import Real
@@ -112,7 +113,10 @@ def equal_tensors(a: Tensor, b: Tensor) -> bool:
 def equal_numbers(a: Any, b: Any) -> bool:
     """Return whether two tensors or numbers contain the same numbers in the same order, in any shape and dtype."""
     a, b = (
-        torch.tensor(x, dtype=torch.float64) if isinstance(x, Real) and not isinstance(x, bool) else x for x in (a, b)
+        torch.tensor(x, dtype=torch.float64)
+        if isinstance(x, Real) and not isinstance(x, bool) and not (isinstance(x, int) and abs(x) > sys.float_info.max)
+        else x
+        for x in (a, b)
     )
     if not (type(a) is type(b) is Tensor) or a.numel() != b.numel():
         return False

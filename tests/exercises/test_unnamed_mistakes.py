@@ -194,6 +194,37 @@ def judge(name: str, answer: Any) -> list[str]:
     return str(BY_NAME[name].judge(answer)).splitlines()
 
 
+def test_a_tensor_in_place_of_a_list_is_explained() -> None:
+    def as_tensor(name: str) -> Any:
+        return lambda *inputs: torch.tensor(reference(name)(*inputs))
+
+    right = "the result is a Tensor, and should be a list: the values are right, only the type is wrong"
+    assert judge("greedy_search", as_tensor("greedy_search"))[0] == right
+    said = judge("greedy_search", lambda *inputs: as_tensor("greedy_search")(*inputs) * 7)
+    assert "the result is a Tensor, and should be a list" in said
+    best_extensions = reference("best_extensions")
+    said = judge("best_extensions", lambda *inputs: tuple(x.tolist() for x in best_extensions(*inputs)))
+    assert said[0] == "values is a list, and should be a Tensor: the values are right, only the type is wrong"
+    assert judge("look_up", lambda *inputs: 10**400)[0] == "the result is an int, and should be a Tensor"
+
+
+def test_tensors_in_a_dict_may_have_the_right_numbers_in_another_shape() -> None:
+    def with_an_axis_more(checkpoints: Any) -> Any:
+        return {name: weight[None] for name, weight in reference("average_checkpoints")(checkpoints).items()}
+
+    first, *_ = judge("average_checkpoints", with_an_axis_more)
+    assert first == (
+        "entry 'w' of the result has the shape (1, 2), and should have (2,): the values are right, only their axes are "
+        "wrong"
+    )
+
+
+def test_a_single_number_has_no_axes() -> None:
+    found = find_relation([Wrong({}, x.square().sum(1), x.mean()) for x in (TABLE, OTHER)])
+    assert found and found.title == "too many axes"
+    assert found.text == "Your result has a single axis, and should be a single number, without any axis."
+
+
 def test_nan_is_explained_even_if_other_wrong_results_have_none() -> None:
     assert judge("softmax", lambda s: s.exp() / s.exp().sum(1, True))[0] == "NaN, where there should be numbers"
 
