@@ -62,6 +62,13 @@ RANDOM = Finding(
     "Nothing may be random here: compute the result from the arguments alone.",
 )
 
+TRACKED_INPUT = (
+    "it changes its input `{name}`\n"
+    "Your result is right, but you have switched on gradients for the tensor that was passed to you. From now on "
+    "PyTorch records what the rest of the program computes from it. Make a tensor of your own: `detach` returns one "
+    "that shares its numbers."
+)
+
 NO_GRADIENT = (
     "Your result is right, but a model with this code could not learn through it. Something cuts the gradient off: "
     "look for `torch.no_grad()`, `detach()`, `.data`, `.item()`, `float()`, `tolist()`, `numpy()`, `torch.tensor(…)`, "
@@ -211,6 +218,8 @@ class Exercise:
             for name in changed_inputs(expected, actual):
                 is_meant = name in changed_inputs(inputs, expected)
                 is_function = callable(inputs[name]) and not is_module(inputs[name])
+                if is_tensor(actual[name]) and equal(actual[name], expected[name]) and actual[name].requires_grad:
+                    return TRACKED_INPUT.format(name=name)
                 return _describe_changed_input(name, is_meant, is_function)
         return None
 

@@ -305,7 +305,8 @@ def test_changes_are_noticed_in_what_a_function_returns_or_keeps() -> None:
         return reference("row_entropy")(weights.clamp_(min=1e-9))  # too little to show in the result
 
     assert judge("post_norm", added_in_place)[0] == "it changes its input `x`"
-    assert judge("accumulated_gradient", tracked_in_place)[0] == "it changes its input `weight`"
+    said = judge("accumulated_gradient", tracked_in_place)
+    assert said[0] == "it changes its input `weight`" and "switched on gradients" in said[1]
     assert judge("row_entropy", kept_away_from_zero)[0] == "it changes its input `weights`"
     assert judge("read_on", read_on)[0] == "it changes a list that `order` keeps"
 
