@@ -35,7 +35,7 @@ from exercises.notebooks import NOT_DONE
 from exercises.relations import ENDS_WRONG, Finding, Wrong, find_nan, find_relation
 from exercises.special_cases import what_is_special
 from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
-from exercises.unused import unused_arguments
+from exercises.unused import read_arguments, unused_arguments
 from transformer.errors import quote
 
 TAMPERED = (
@@ -308,8 +308,10 @@ class Exercise:
         relation = self._find_relation(wrong)
         ends_wrong = relation is not None and relation.title in ENDS_WRONG
         can_ignore = self.observe is None and same_kinds and not is_constant and not ends_wrong
-        if can_ignore and (unused := unused_arguments(run_reference, run_answer, inputs_of_tests)):
-            return [_describe_unused(unused)]
+        unused = unused_arguments(run_reference, run_answer, inputs_of_tests) if can_ignore else []
+        read = read_arguments(answer, [*inputs_of_tests[0]])
+        if not_read := [name for name in unused if read is None or name not in read]:
+            return [_describe_unused(not_read, is_certain=read is not None)]
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
@@ -321,6 +323,8 @@ class Exercise:
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
         if not found and relation is None:
             relation = self._explain_nan(*wrong[0])
+        if unused and not found and relation is None:
+            return [_describe_without_effect(unused)]
         return [*found, *([relation] if relation else [])]
 
     def _explain_nan(self, inputs: Inputs, actual: CallResult, expected: CallResult) -> Finding | None:
@@ -560,12 +564,22 @@ def _describe_error(answer: Function, error: BaseException) -> str:
     return text
 
 
-def _describe_unused(names: Sequence[str]) -> Finding:
-    listed = ", ".join(f"`{name}`" for name in names)
+def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
+    listed, verb = " and ".join(f"`{name}`" for name in names), "is" if len(names) == 1 else "are"
+    start = f"Your code doesn't use {listed}" if is_certain else f"Your result stays the same whatever {listed} {verb}"
+    return Finding(
+        "an argument isn't used",
+        f"{start}. Is a step missing, or does something else stand in its place, such as a fixed number?",
+    )
+
+
+def _describe_without_effect(names: Sequence[str]) -> Finding:
+    listed = " and ".join(f"`{name}`" for name in names)
+    it, verb, its = ("it", "is", "its") if len(names) == 1 else ("they", "are", "their")
     return Finding(
         "an argument makes no difference",
-        f"In the tests your result stays the same whatever {listed} is. Is a step missing, does your code use "
-        "something else in its place, such as a fixed number, or is nothing left to decide by the time it is used?",
+        f"Your code uses {listed}, but in the tests your result stays the same whatever {it} {verb}. Is nothing left "
+        f"to decide by the time {it} {verb} used, or does {its} effect get lost on the way?",
     )
 
 

@@ -1,7 +1,9 @@
 """Find arguments that an answer doesn't use: its result stays the same whatever they are."""
 
+import dis
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 from exercises.calls import CallResult, Inputs
@@ -29,6 +31,24 @@ def unused_arguments(reference: Run, answer: Run, inputs: Sequence[Inputs]) -> l
         if computing_time() > end:
             return []
     return [name for name, unused in is_unused.items() if unused] if False in is_unused.values() else []
+
+
+def read_arguments(answer: object, names: Sequence[str]) -> list[str] | None:
+    """Return which of its arguments an answer's code reads, whether it makes a difference or not.
+
+    Args:
+        answer: a function with these arguments, under any names.
+        names: what the arguments are called in the notebook, in order.
+
+    Returns:
+        None if the answer has no code of its own, or not one parameter for each argument.
+    """
+    code = getattr(answer, "__code__", None)
+    if not isinstance(code, CodeType) or code.co_argcount != len(names):
+        return None
+    loads = [instruction.argval for instruction in dis.get_instructions(code) if "LOAD" in instruction.opname]
+    read = {name for value in loads for name in (value if isinstance(value, tuple) else (value,))} | {*code.co_cellvars}
+    return [name for name, own in zip(names, code.co_varnames, strict=False) if own in read]
 
 
 def _is_unused(name: str, reference: Run, answer: Run, inputs: Sequence[Inputs]) -> bool | None:

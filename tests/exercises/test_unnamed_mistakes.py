@@ -331,8 +331,18 @@ def test_an_argument_that_is_not_used_is_named() -> None:
     def scaled(x: Tensor, n: int) -> Tensor:
         return x * n + 1
 
-    said = scaled.judge(lambda x, n: x**2)
-    assert said is not None and said.splitlines()[0] == "an argument makes no difference" and "whatever `n` is" in said
+    said = str(scaled.judge(lambda x, m: x**2)).splitlines()
+    assert said[0] == "an argument isn't used" and said[1].startswith("Your code doesn't use `n`. ")
+    said = str(scaled.judge(lambda x, n: x**2 + 0 * n)).splitlines()
+    assert said[0] == "an argument makes no difference" and "uses `n`, but" in said[1]
+
+    def in_a_part_of_its_own(x: Tensor, n: int) -> Tensor:
+        def part() -> int:
+            return 0 * n
+
+        return x**2 + part()
+
+    assert str(scaled.judge(in_a_part_of_its_own)).splitlines()[0] == "an argument makes no difference"
 
 
 def test_a_list_that_ends_too_early_is_told_before_an_argument_that_is_not_used() -> None:
