@@ -154,6 +154,51 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
     return _chosen(logits.softmax(-1), target)
 
 
+@cross_entropy.mistake(
+    "(n, 1) minus (n,)",
+    "A tensor of shape (n, 1) minus one of shape (n,) is broadcast to (n, n). Remove the axis that the sum has kept.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.logsumexp(-1, keepdim=True) - _chosen(logits, target)
+
+
+@cross_entropy.mistake(
+    "the logits of all targets from each row",
+    "Your index takes the logits of all targets from every row. Take one logit from each row: the row's number belongs "
+    "in the index, too.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.logsumexp(-1) - logits[:, target]
+
+
+@cross_entropy.mistake(
+    "all axes of length one removed",
+    "If there is a single token, `squeeze` without an argument also removes the axis of the tokens. Tell it which axis "
+    "to remove.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return -logits.log_softmax(-1).gather(1, target[:, None]).squeeze()
+
+
+@cross_entropy.mistake(
+    "softmax twice",
+    "You apply the softmax to probabilities. Take the logarithm of the first softmax, in one step.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return -_chosen(logits.softmax(-1).log_softmax(-1), target)
+
+
+for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+
+    @cross_entropy.mistake(
+        f"{_small:g} added before the logarithm",
+        "You add a small number to the probabilities so that none of them is 0. Very unlikely tokens then cost too "
+        "little. Compute the logarithm of the softmax in one step.",
+    )
+    def _(logits: Tensor, target: Tensor, small: float = _small) -> Tensor:
+        return -(_chosen(logits.softmax(-1), target) + small).log()
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -296,16 +341,6 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @smoothed_loss.mistake(
-    "a small number added before the logarithm",
-    "You add a small number to the probabilities so that none of them is 0. That makes every loss slightly wrong, and "
-    "some very wrong. Compute the logarithm of the softmax in one step.",
-)
-def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    q = smoothed_target.reference(target, logits.size(1), smoothing)
-    return -(q * (logits.softmax(-1) + 1e-9).log()).sum(-1)
-
-
-@smoothed_loss.mistake(
     "log-softmax over the tokens",
     "Your log-softmax goes over the tokens of the batch. It should go over the vocabulary, the last axis.",
 )
@@ -383,14 +418,42 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return -(1 - smoothing) * log_p.gather(1, target[:, None])[:, 0] - smoothing * log_p.sum(1)
 
 
+for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+
+    @smoothed_loss.mistake(
+        f"{_small:g} added before the logarithm",
+        "You add a small number to the probabilities so that none of them is 0. That makes every loss slightly wrong, "
+        "and some very wrong. Compute the logarithm of the softmax in one step.",
+    )
+    def _(logits: Tensor, target: Tensor, smoothing: float, small: float = _small) -> Tensor:
+        q = smoothed_target.reference(target, logits.size(1), smoothing)
+        return -(q * (logits.softmax(-1) + small).log()).sum(-1)
+
+
 @smoothed_loss.mistake(
-    "a small number added to the probabilities",
-    "The number that you add keeps the logarithm finite, but very unlikely tokens then cost too little. Compute "
-    "the logarithms from the logits, without the probabilities.",
+    "p and q swapped",
+    "You multiply p by the logarithm of q. It should be the other way round: q are the weights, and the logarithm is "
+    "that of the model's probabilities.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    q = smoothed_target.reference(target, logits.size(1), smoothing)
-    return -(q * (logits.softmax(1) + 1e-12).log()).sum(1)
+    return -(logits.softmax(-1) * smoothed_target.reference(target, logits.size(1), smoothing).log()).sum(-1)
+
+
+@smoothed_loss.mistake(
+    "softmax twice",
+    "You apply the softmax to probabilities. Take the logarithm of the first softmax, in one step.",
+)
+def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    return _by_token(logits.softmax(-1), target, smoothing)
+
+
+@smoothed_loss.mistake(
+    "nothing taken from the right token",
+    "You add the share of all tokens, but the right one keeps its full weight. It should give ε away: 1 - ε is left.",
+)
+def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    log_p = logits.log_softmax(1)
+    return -_chosen(log_p, target) - smoothing * log_p.mean(1)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -487,6 +550,32 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits.softmax(1) - F.one_hot(q.argmax(1), q.size(1))
+
+
+@gradient.mistake(
+    "the inner derivative left out",
+    "The derivative of a logarithm is one divided by what is in it, but that is not all: what is in it depends on z, "
+    "too. Multiply by its derivative.",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    return 1 / logits.exp().sum(-1, keepdim=True) - q
+
+
+@gradient.mistake(
+    "the second sum not differentiated",
+    "You subtract q times z, a term of the second sum itself. What is its derivative with respect to z?",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    return logits.softmax(-1) - q * logits
+
+
+@gradient.mistake(
+    "sigmoid instead of softmax",
+    "You take the sigmoid of each logit by itself. The derivative of the logarithm of the sum depends on all logits of "
+    "the row: it is the probability of the token.",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    return logits.sigmoid() - q
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -587,6 +676,24 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     losses = losses * (target != pad_id)
+    return losses.sum() / (losses != 0).sum().clamp(min=1)
+
+
+@mean_loss.mistake(
+    "a loss for each sentence",
+    "You return the mean loss of each sentence. Return a single number: the mean over all real tokens of the batch.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    real = target != pad_id
+    return (losses * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+@mean_loss.mistake(
+    "losses of 0 left out, padding included",
+    "You average the losses that aren't 0. Padding has a loss here as well, and a token that the model is certain of "
+    "has the loss 0: the target tells what is padding.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return losses.sum() / (losses != 0).sum().clamp(min=1)
 
 
