@@ -131,6 +131,41 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5))
 
 
+@learning_rate.mistake(
+    "both expressions added",
+    "You add the two expressions, so the learning rate is too high, most of all where they are equal. Take the smaller "
+    "one.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * (step**-0.5 + step * warmup_steps**-1.5))
+
+
+@learning_rate.mistake(
+    "d_model in only one of the two",
+    "Only the expression for the steps after the warm-up is divided by the square root of d_model. Both should be: "
+    "mind the brackets.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(min(d_model**-0.5 * step**-0.5, step * warmup_steps**-1.5))
+
+
+@learning_rate.mistake(
+    "an exponent rounded down",
+    "You write an exponent with `//`, which rounds it down to a whole number: -3 // 2 is -2.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(step**-0.5, step * float(warmup_steps) ** -2))
+
+
+@learning_rate.mistake(
+    "it grows with the root of the step",
+    "After the warm-up, your learning rate goes on growing. It should fall with the square root of the step: check the "
+    "sign of its exponent.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(step**0.5, step * warmup_steps**-1.5))
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 _EXPECTED = torch.tensor([[3, 1, 2, 0], [2, 0, 0, 0]])
@@ -303,6 +338,50 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     real = expected != pad_id
     return (_surprise(logits, expected)[..., None] * real).sum() / real.sum()
+
+
+@batch_loss.mistake(
+    "the labels smoothed", "You smooth the labels. In this blank the whole probability belongs to the expected token."
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return F.cross_entropy(logits.mT, expected, ignore_index=pad_id, label_smoothing=0.1)
+
+
+@batch_loss.mistake(
+    "averaged over the vocabulary",
+    "You average the log-probabilities of all tokens of the vocabulary. At each position, only that of the expected "
+    "token counts.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return -logits.log_softmax(dim=-1)[expected != pad_id].mean()
+
+
+@batch_loss.mistake(
+    "the losses of all positions",
+    "You return the losses of the positions, with 0 at padding. Return a single number: their mean over the real "
+    "tokens.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return _surprise(logits, expected) * (expected != pad_id)
+
+
+@batch_loss.mistake(
+    "the losses of the real tokens", "You return the losses of all real tokens. Return a single number: their mean."
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return _surprise(logits, expected)[expected != pad_id]
+
+
+for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+
+    @batch_loss.mistake(
+        f"{_small:g} added before the logarithm",
+        "You add a small number to the probabilities so that none of them is 0. Very unlikely tokens then cost too "
+        "little. Compute the logarithm of the softmax in one step.",
+    )
+    def _(logits: Tensor, expected: Tensor, pad_id: int, small: float = _small) -> Tensor:
+        p = logits.softmax(dim=-1).gather(-1, expected[..., None])[..., 0]
+        return -(p + small).log()[expected != pad_id].mean()
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -495,6 +574,31 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return total
 
 
+@accumulated_gradient.mistake(
+    "only the first part",
+    "Your gradient is that of the first part: you return inside the loop, before the others come.",
+)
+def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
+    return _gradient(weight, parts[0], pad_id) / sum(_real(part, pad_id) for part in parts)
+
+
+@accumulated_gradient.mistake(
+    "only the first part, divided by its own count",
+    "Your gradient is that of the first part: you return inside the loop, before the others come. And all parts should "
+    "be divided by the tokens of all parts.",
+)
+def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
+    return _mean_gradient(weight, parts[0], pad_id)
+
+
+@accumulated_gradient.mistake(
+    "the weight instead of its gradient",
+    "You return the weight, which hasn't changed. PyTorch keeps the gradient beside it, in an attribute of its own.",
+)
+def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
+    return weight
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -618,6 +722,33 @@ def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     length = _norm(gradients)
     return [g * (max_norm / length) if 0 < length < max_norm else g for g in gradients]
+
+
+@clip_by_norm.mistake(
+    "short gradients scaled, even to NaN",
+    "You scale the gradient if it is short, and leave it if it is long. It should be the other way round, and then you "
+    "never divide by a norm of 0.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    length = torch.tensor(_norm(gradients))
+    return [g if length > max_norm else g * max_norm / length for g in gradients]
+
+
+@clip_by_norm.mistake(
+    "averaged instead of added",
+    "You take the mean of the squares. The norm is the root of their sum, however many numbers there are.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    return _clipped(gradients, max_norm, lambda gs: _norm(gs) / math.sqrt(sum(g.numel() for g in gs)))
+
+
+@clip_by_norm.mistake(
+    "the excess subtracted",
+    "You subtract from each number what the norm is too long by, which changes the gradient's direction. Multiply all "
+    "numbers by one factor.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    return [g - max(0.0, _norm(gradients) - max_norm) for g in gradients]
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -822,6 +953,89 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
     return weight - rate * gradient / ((v / (1 - 0.98**step)).sqrt() + _EPS), m, v
 
 
+@adam_step.mistake(
+    "the m of the step before",
+    "m and v are right, but your step follows the old m, which lacks this step's gradient. Follow the new one.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, new_m, new_v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9**step) / ((new_v / (1 - 0.98**step)).sqrt() + _EPS), new_m, new_v
+
+
+@adam_step.mistake(
+    "the m and v of the step before",
+    "m and v are right, but your step is computed from the old ones, which lack this step's gradient. Use the new "
+    "ones.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, new_m, new_v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9**step) / ((v / (1 - 0.98**step)).sqrt() + _EPS), new_m, new_v
+
+
+@adam_step.mistake(
+    "m squared instead of the gradient", "Your v is an average of the square of m. It is the gradient that is squared."
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    m = 0.9 * m + 0.1 * gradient
+    v = 0.98 * v + 0.02 * m.square()
+    return weight - rate * m / (1 - 0.9**step) / ((v / (1 - 0.98**step)).sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "multiplied by the correction",
+    "You multiply m and v by the correction, which makes them even smaller. Divide by it.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m * (1 - 0.9**step) / ((v * (1 - 0.98**step)).sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "the correction of the first step at every step",
+    "You divide by 1 - β at every step. The correction fades: β is raised to the power of the step.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9) / ((v / (1 - 0.98)).sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "the step as a factor",
+    "In the correction you multiply β by the step. It is an exponent: β is raised to the power of the step.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9 * step) / ((v / (1 - 0.98 * step)).sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "epsilon before the correction",
+    "You add epsilon to the root of v before the correction. It is then too large in comparison with v, which matters "
+    "for tiny gradients. Correct v first.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * (1 - 0.98**step) ** 0.5 / (1 - 0.9**step) * m / (v.sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "the root of v divided by the whole correction",
+    "You take the root of v first and divide by the correction afterwards. Correct v, and then take the root.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9**step) / (v.sqrt() / (1 - 0.98**step) + _EPS), m, v
+
+
+@adam_step.mistake(
+    "only the change",
+    "m and v are right, but in place of the weight you return what has to be subtracted from it.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    new, m, v = _adam(torch.zeros_like(weight), gradient, m, v, step, rate)
+    return -new, m, v
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 Weights = dict[str, Tensor]
@@ -945,3 +1159,26 @@ def _(checkpoints: list[Weights]) -> Weights:
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return average_checkpoints.reference(checkpoints[-5:])
+
+
+@average_checkpoints.mistake(
+    "joined instead of stacked",
+    "You join the tensors end to end, so your mean also goes over their own first axis. Each should keep its shape: "
+    "stack them along a new axis.",
+)
+def _(checkpoints: list[Weights]) -> Weights:
+    return {name: torch.cat([checkpoint[name] for checkpoint in checkpoints]).mean(dim=0) for name in checkpoints[0]}
+
+
+@average_checkpoints.mistake(
+    "the first left out", "Your mean lacks the first checkpoint. All of them count, the first one as well."
+)
+def _(checkpoints: list[Weights]) -> Weights:
+    return average_checkpoints.reference(checkpoints[1:] or checkpoints)
+
+
+@average_checkpoints.mistake(
+    "divided by one less", "The sum is right, but you divide by one less than the number of checkpoints."
+)
+def _(checkpoints: list[Weights]) -> Weights:
+    return {name: _stacked(checkpoints, name).sum(dim=0) / (len(checkpoints) - 1) for name in checkpoints[0]}
