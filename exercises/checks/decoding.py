@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import RefusedError, Topic
 from exercises.compare import type_with_article
 from transformer import decoding
 
@@ -17,6 +17,9 @@ Model = Callable[[list[int]], Tensor]
 """Token ids so far, bos included → natural log-probabilities of the next one, (vocab_size,)."""
 Hypothesis = tuple[float, list[int]]
 """Log-probability, and the token ids, bos and eos included."""
+
+MAX_TOKENS = 500
+"""No search of the checks has to get near this."""
 
 
 class Toy:
@@ -59,6 +62,11 @@ class Dice:
 def _check(tokens: list[int]) -> None:
     if not isinstance(tokens, list):
         raise TypeError(f"the model reads a list of token ids; it got {type_with_article(tokens)}")
+    if len(tokens) > MAX_TOKENS:
+        raise RefusedError(
+            f"it doesn't stop by itself\nYour search has passed {MAX_TOKENS} tokens to the model, and would go on for "
+            "ever, because this model never generates eos. Which argument tells when to stop?"
+        )
 
 
 # Tokens: 0 eos, 1 bos, 2 the, 3 a, 4 dog, 5 cat
@@ -377,6 +385,14 @@ def _(length: int, length_penalty: float) -> float:
     return 5 + length / 6**length_penalty
 
 
+@length_normalization.mistake(
+    "base and exponent swapped",
+    "You raise length_penalty to the power of the fraction. It is the fraction that is raised to a power.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return float(length_penalty ** ((5 + length) / 6))
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -563,6 +579,26 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
     best, tokens = total.topk(min(2, total.size(1)), dim=1)
     values, order = best.flatten().topk(min(count, best.numel()))
     return values, order // best.size(1), tokens.flatten()[order]
+
+
+@best_extensions.mistake(
+    "values without the beams' scores",
+    "The parents and tokens are right, but your values contain only the log-probability of the newest token. Return "
+    "those of the whole hypotheses, by which you have ranked them.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    _, parents, tokens = _unravel(scores[:, None] + log_probs, count)
+    return log_probs[parents, tokens], parents, tokens
+
+
+@best_extensions.mistake(
+    "ranks instead of tokens",
+    "The values and parents are right. But first you sort each beam's tokens, and then you return a token's place in "
+    "that order. Look up which token is there.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    ranked = (scores[:, None] + log_probs).sort(dim=1, descending=True).values
+    return _unravel(ranked, count)
 
 
 def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, Tensor]:
@@ -861,6 +897,23 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     return _ranked(hypotheses, lambda value, length: value / length**length_penalty)[:n]
 
 
+@n_best.mistake(
+    "cut before it is sorted",
+    "You cut the list to n hypotheses before you sort it, so a good one further back is lost. Rank all of them first.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return n_best.reference(hypotheses[:n], length_penalty, n)
+
+
+@n_best.mistake(
+    "each sentence beside its score",
+    "The order is right, and so are the sentences. Return only them, without the log-probabilities.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypothesis]:
+    values = {tuple(tokens[1:-1]): value for value, tokens in hypotheses}
+    return [(values[tuple(words)], words) for words in n_best.reference(hypotheses, length_penalty, n)]
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -876,6 +929,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     {"model": Dice(8, seed=21), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 0.6, "steps": 4},
     {"model": Dice(5, seed=12), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 5},
     {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam_size": 4, "length_penalty": 1.5, "steps": 7},
+    {"model": Dice(7, seed=42), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 2.0, "steps": 5},
 )
 def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     """The best finished hypothesis."""
@@ -902,9 +956,13 @@ def _search(
     most: int | None = None,
     parent: Callable[[int], int] = lambda parent: parent,
     append: Callable[[list[int], int], list[int]] = lambda tokens, token: [*tokens, token],
+    sort: Callable[[list[int], int, int], tuple[list[int], list[int]]] = finished_and_active.reference,
+    keeps: int | None = None,
+    first_score: float = 0.0,
+    twice: bool = False,
 ) -> list[int]:
     """Beam search with a switch for each way to get it wrong."""
-    active: list[Hypothesis] = [(0.0, [bos])] * begin
+    active: list[Hypothesis] = [(first_score, [bos])] * begin
     finished: list[Hypothesis] = []
     for step in range(1, steps + 1):
         scores = memory * torch.tensor([score for score, _ in active])
@@ -912,12 +970,12 @@ def _search(
         extensions = best_extensions.reference(scores, log_probs, width * beam_size)
         candidates = [
             (
-                value / decoding.length_normalization(step, penalty_of_steps),
+                value / decoding.length_normalization(step, penalty_of_steps) + twice * active[p][0],
                 append(active[parent(p)][1], token),
             )
             for value, p, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
-        done, continuing = finished_and_active.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
+        done, continuing = sort(extensions[2].tolist(), eos, beam_size)
         finished += [candidates[place] for place in done]
         active = [candidates[place] for place in continuing]
         if shrink:
@@ -925,7 +983,7 @@ def _search(
         if not beam_size or is_over(finished, active):
             break
         if only_last:
-            finished = [candidates[place] for place in done] or finished
+            finished = [candidates[place] for place in done] or finished[:keeps]
     if last_counts:
         finished += [(score, [*tokens, eos]) for score, tokens in active]
     if unfinished_count:
@@ -960,7 +1018,8 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 @beam_search.mistake(
     "it stops at the first finished hypothesis",
-    "You stop as soon as one hypothesis has finished. One that finishes later may be better.",
+    "You stop as soon as one hypothesis has finished, or return the one that finished first. One that finishes later "
+    "may be better.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, is_over=lambda finished, active: bool(finished))
@@ -1094,6 +1153,15 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 
 @beam_search.mistake(
+    "only what the last step has finished",
+    "You forget what has finished in earlier steps, and if nothing finishes in the last one, nothing is left. Collect "
+    "all finished hypotheses.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, only_last=True, keeps=0)
+
+
+@beam_search.mistake(
     "one step too many",
     "Your search goes one step too far. Count how often your loop runs.",
 )
@@ -1122,3 +1190,79 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
         return tokens
 
     return _search(model, bos, eos, beam_size, length_penalty, steps, append=append)
+
+
+@beam_search.mistake(
+    "finished hypotheses go on",
+    "You continue the best beam_size candidates, even those that end with eos. What comes after eos is no part of a "
+    "sentence: continue only the active ones.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def sort(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+        return finished_and_active.reference(tokens, eos, beam_size)[0], list(range(beam_size))
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, sort=sort)
+
+
+@beam_search.mistake(
+    "finished hypotheses stay active",
+    "You keep finished hypotheses among the active ones, and extend them. What comes after eos is no part of a "
+    "sentence: continue only the active ones.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def sort(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+        done, continuing = finished_and_active.reference(tokens, eos, beam_size)
+        return done, done + continuing
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, sort=sort)
+
+
+@beam_search.mistake(
+    "any eos finishes",
+    "You count every candidate that ends with eos, however far down the list. Only the first beam_size candidates can "
+    "finish.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def sort(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+        ends = [place for place, token in enumerate(tokens) if token == eos]
+        return ends, _others(ends, tokens)[:beam_size]
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, sort=sort)
+
+
+@beam_search.mistake(
+    "a probability of 1 in place of its logarithm",
+    "Your first prefix starts with a score of 1. Scores are log-probabilities: bos is certain, and what is the "
+    "logarithm of 1?",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, first_score=1.0)
+
+
+@beam_search.mistake(
+    "scores added twice",
+    "You add the parent's score to values that already contain it. `best_extensions` returns the log-probabilities of "
+    "whole hypotheses.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, twice=True)
+
+
+@beam_search.mistake(
+    "it stops when the best candidate has finished",
+    "You stop as soon as the best candidate of a step ends with eos. One that finishes later may be better: take all "
+    "the steps.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    def is_over(finished: list[Hypothesis], active: list[Hypothesis]) -> bool:
+        newest = [value for value, tokens in finished if len(tokens) == len(active[0][1])]
+        return bool(newest) and max(newest) > active[0][0]
+
+    return _search(model, bos, eos, beam_size, length_penalty, steps, is_over=is_over)
+
+
+@beam_search.mistake(
+    "tokens that are tensors", "The tokens are right, but each is a tensor. Keep plain numbers in the hypotheses."
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[Tensor]:
+    return [torch.tensor(token) for token in _search(model, bos, eos, beam_size, length_penalty, steps)]
