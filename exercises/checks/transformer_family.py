@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import RefusedError, Topic
 from exercises.tensors import numbers
 
 topic = Topic()
@@ -270,6 +270,35 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
     return masked.masked_fill(chosen & (kind <= 0.8), mask_id), chosen
 
 
+@mask_tokens.mistake(
+    "exactly 0.8 in neither range",
+    "A number that is exactly 0.8 falls between your two ranges, so the token stays as it is. It belongs to the second "
+    "one.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    chosen = _chosen(ids, choice, mask_id)
+    return torch.where(chosen & (kind == 0.8), ids, _masked(ids, chosen, kind, other, mask_id)[0]), chosen
+
+
+@mask_tokens.mistake(
+    "the loss wherever [MASK] is",
+    "Your input is right, but you compute the loss wherever it has [MASK], even where the text had it before. Chosen "
+    "tokens count, whatever they were replaced by.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    masked, _ = _masked(ids, _chosen(ids, choice, mask_id), kind, other, mask_id)
+    return masked, masked == mask_id
+
+
+@mask_tokens.mistake(
+    "choice and kind swapped",
+    "You choose tokens by `kind`, and replace them by `choice`. It is the numbers in `choice` that decide which tokens "
+    "are chosen.",
+)
+def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
+    return mask_tokens.reference(ids, kind, choice, other, mask_id)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +445,16 @@ def _(n_prefix: Tensor, length: int) -> Tensor:
 )
 def _(n_prefix: Tensor, length: int) -> Tensor:
     return prefix_mask.reference(n_prefix[:1].expand(len(n_prefix)), length)
+
+
+@prefix_mask.mistake(
+    "everything but the prefix",
+    "You allow the keys after the prefix and forbid those in it. A position belongs to the prefix if it is below the "
+    "prefix's length.",
+)
+def _(n_prefix: Tensor, length: int) -> Tensor:
+    position = torch.arange(length)
+    return (position >= n_prefix[:, None])[:, None, None] | (position[:, None] >= position)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -761,15 +800,42 @@ def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return classify.reference(x, real, weight, bias).argmax(dim=-1)
 
 
+@classify.mistake(
+    "the sum over all tokens",
+    "You add up the vectors of all real tokens. In a GPT most of them have seen only part of the sentence: take the "
+    "vector of the one that has seen all of it.",
+)
+def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear((x * real[..., None]).sum(dim=1), weight, bias)
+
+
+@classify.mistake(
+    "the maximum over all tokens",
+    "You take the maximum over all real tokens. In a GPT most of them have seen only part of the sentence: take the "
+    "vector of the one that has seen all of it.",
+)
+def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x.masked_fill(~real[..., None], -torch.inf).amax(dim=1), weight, bias)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 LanguageModel = Callable[[list[str]], str]
 Examples = list[tuple[str, str]]
 
 
+MAX_TOKENS = 1000
+"""No prompt of the checks gets near this."""
+
+
 def _listed(tokens: Any) -> list[str]:
     if not isinstance(tokens, list | tuple):
         raise TypeError(f"next_token expects a list of tokens, and got a {type(tokens).__name__}")
+    if len(tokens) > MAX_TOKENS:
+        raise RefusedError(
+            "it doesn't stop at max_new_tokens\nThis model never predicts a comma, so your loop would go on for ever. "
+            "Stop after `max_new_tokens` as well."
+        )
     return [*tokens]
 
 
@@ -1116,3 +1182,12 @@ def _(theirs: Tensor, n_heads: int) -> Tensor:
 def _(theirs: Tensor, n_heads: int) -> Tensor:
     right = reorder_query_key_value.reference(theirs, n_heads)
     return right.mT if right.dim() == 2 else right
+
+
+@reorder_query_key_value.mistake(
+    "a head's rows taken apart",
+    "You swap the axis of query, key and value with the rows inside a head. The rows of a head's query should stay "
+    "together: which two axes are in the wrong order?",
+)
+def _(theirs: Tensor, n_heads: int) -> Tensor:
+    return theirs.unflatten(0, (n_heads, 3, -1)).transpose(1, 2).flatten(0, 2)
