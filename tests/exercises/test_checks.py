@@ -1632,6 +1632,30 @@ def beam_of_few_candidates(
     return ranked_by_tuples(finished, length_penalty, 1)[0]
 
 
+def beam_of_any_eos(model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    active, finished = [(0.0, [bos])], []
+    for _ in range(steps):
+        every = [(s + v, [*t, i]) for s, t in active for i, v in enumerate(model(t).tolist())]
+        best = sorted(every, reverse=True)[: 2 * beam_size]
+        finished += [h for h in best if h[1][-1] == eos]
+        active = [h for h in best if h[1][-1] != eos][:beam_size]
+    return ranked_by_tuples(finished, length_penalty, 1)[0]
+
+
+def loss_of_the_first_part(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor | None:
+    weight = weight.detach().requires_grad_()
+    n = sum((expected != pad_id).sum() for _, expected in parts)
+    for states, expected in parts:
+        losses = nn.functional.cross_entropy(states @ weight.T, expected, ignore_index=pad_id, reduction="sum")
+        (losses / n).backward()
+        return weight.grad
+    return None
+
+
+def squeezed_loss(logits: Tensor, target: Tensor) -> Tensor:
+    return -logits.log_softmax(-1).gather(1, target.unsqueeze(1)).squeeze()
+
+
 def stacks_without_chain(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
     memory = [layer(source) for layer in encoder][-1]
     return [layer(target, memory) for layer in decoder][-1]
@@ -1701,6 +1725,9 @@ class WithoutGradients(train_your_own.DecoderLayer):
         ("greedy_search", greedy_by_value, "the largest log-probability itself"),
         ("n_best", ranked_by_probability, "the probability divided"),
         ("beam_search", beam_of_few_candidates, "too few candidates, until none is left"),
+        ("beam_search", beam_of_any_eos, "any eos finishes"),
+        ("accumulated_gradient", loss_of_the_first_part, "only the first part"),
+        ("cross_entropy", squeezed_loss, "all axes of length one removed"),
         ("DecoderLayer", WithoutGradients, "computed without gradients"),
     ],
 )  # fmt: skip

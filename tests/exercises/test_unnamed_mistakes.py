@@ -225,6 +225,25 @@ def test_a_single_number_has_no_axes() -> None:
     assert found.text == "Your result has a single axis, and should be a single number, without any axis."
 
 
+def test_a_search_without_end_is_stopped_before_the_time_is_up() -> None:
+    def until_eos(model: Any, bos: int, eos: int, limit: int) -> list[int]:
+        tokens = [bos]
+        while (token := int(model(tokens).argmax())) != eos:
+            tokens.append(token)
+        return tokens[1:]
+
+    def until_the_comma(next_token: Any, examples: Any, question: str, max_new_tokens: int) -> str:
+        if examples:
+            return str(reference("few_shot_answer")(next_token, examples, question, max_new_tokens))
+        tokens = [question, ":"]
+        while (token := next_token(tokens)) != ",":
+            tokens.append(token)
+        return " ".join(tokens[2:])
+
+    assert judge("greedy_search", until_eos)[0] == "it doesn't stop by itself"
+    assert judge("few_shot_answer", until_the_comma)[0] == "it doesn't stop at max_new_tokens"
+
+
 def test_nan_is_explained_even_if_other_wrong_results_have_none() -> None:
     assert judge("softmax", lambda s: s.exp() / s.exp().sum(1, True))[0] == "NaN, where there should be numbers"
 
