@@ -61,7 +61,7 @@ def equal(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     try:
         return bool(a == b)
-    except ValueError:  # arrays are compared entry by entry
+    except (ValueError, RuntimeError):  # arrays, and the tensors in them, are compared entry by entry
         return False
 
 
