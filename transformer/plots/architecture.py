@@ -37,8 +37,11 @@ def architecture(config: ModelConfig) -> Figure:
         axes.set_ylim(0.2, 13.5)
         axes.axis("off")
 
-        def box(x: float, y: float, text: str, colour: str, width: float = 3.2) -> None:
-            draw_box(axes, x, y, text, colour, width, filled=colour == style.INK)  # only those with the matrix E
+        def box(
+            x: float, y: float, text: str, colour: str = style.INK, width: float = 3.2, shaded: bool = False
+        ) -> None:
+            """Draw a box; those with the matrix E are shaded."""
+            draw_box(axes, x, y, text, colour, width, filled=shaded)
 
         arrow = partial(draw_arrow, axes)
 
@@ -70,9 +73,9 @@ def architecture(config: ModelConfig) -> Figure:
             """Draw one stack, and return the height of its last box."""
             axes.text(x, 0.45, ids, ha="center", va="center", fontsize=9)
             arrow((x, 0.7), (x, 1.16))
-            box(x, 1.5, f"embedding E × √{config.d_model}", style.INK)
+            box(x, 1.5, f"embedding E × √{config.d_model}", shaded=True)
             arrow((x, 1.84), (x, 1.5 + STEP - 0.34))
-            box(x, 1.5 + STEP, "+ positional encoding", style.PLAIN)
+            box(x, 1.5 + STEP, "+ positional encoding")
             dot(x, 2 + STEP)
             label(x, 2 + STEP, f"({length}, {config.d_model})")
             first = 1.5 + STEP + 1.85
@@ -106,14 +109,14 @@ def architecture(config: ModelConfig) -> Figure:
                   style="italic")  # fmt: skip
         linear = last + 2.25
         arrow((DECODER, last + PLUS + 0.22), (DECODER, linear - 0.34))
-        box(DECODER, linear, "linear, weights E", style.INK)
+        box(DECODER, linear, "linear, weights E", shaded=True)
         arrow((DECODER, linear + 0.34), (DECODER, linear + STEP - 0.34))
         label(DECODER, linear + STEP / 2, f"logits (target, {config.vocab_size:,})", -1)
-        box(DECODER, linear + STEP, "softmax", style.PLAIN)
+        box(DECODER, linear + STEP, "softmax")
         arrow((DECODER, linear + STEP + 0.34), (DECODER, linear + STEP + 0.8))
         axes.text(DECODER, linear + STEP + 0.88, "probabilities of the next token", ha="center", va="bottom",
                   fontsize=9)  # fmt: skip
-        box(0.5, 13.0, "E", style.INK, width=0.5)
+        box(0.5, 13.0, "E", width=0.5, shaded=True)
         axes.text(1.1, 13.0, "the shared matrix", ha="left", va="center", fontsize=9)
         axes.plot(0.5, 12.15, "o", color=style.INK, markersize=5, gid="legend")
         axes.text(1.1, 12.15, "dropout", ha="left", va="center", fontsize=9)

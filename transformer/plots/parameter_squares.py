@@ -11,7 +11,8 @@ from transformer.plots import style
 
 ATTENTION = (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)
 """The colours of W^Q, W^K, W^V and W^O."""
-FEED_FORWARD = style.PLAIN + "70"
+FEED_FORWARD = "none"
+"""Feed-forward matrices are empty squares: the colours are those of attention, and dark is the embedding."""
 GAP = 1.5
 """The distance between two groups of squares, in squares."""
 
@@ -44,7 +45,7 @@ def parameter_squares(config: ModelConfig) -> Figure:
             for layer in range(config.n_layers):
                 _row(axes, x, layer, colours)
         for x, name in ((0.0, "self-attn."), (right, "self-attn."), (right + 4, "cross-attn.")):
-            axes.text(x + 0.05, -0.2, name, fontsize=8, style="italic")
+            axes.text(x + 0.05, -0.2, name, fontsize=9, style="italic")
         axes.text(0, below - 0.2, "Embedding, shared", fontsize=10)
         for row in range(int(rows)):
             _row(axes, 0, below + row, [style.INK] * len(encoder))
@@ -52,7 +53,7 @@ def parameter_squares(config: ModelConfig) -> Figure:
         axes.add_patch(_square(int(rest), below + int(rows), style.INK, width=rest % 1))
         names = ["$W^Q$", "$W^K$", "$W^V$", "$W^O$", "feed-forward", "embedding"]
         handles = [
-            Patch(color=colour, label=name)
+            Patch(facecolor=colour, edgecolor=_edge(colour), label=name)
             for colour, name in zip((*ATTENTION, FEED_FORWARD, style.INK), names, strict=True)
         ]
         corner = (right / width, 1 - (below + 2) / (height + 2))
@@ -67,4 +68,11 @@ def _row(axes: Axes, x: float, y: float, colours: Sequence[str]) -> None:
 
 def _square(x: float, y: float, colour: str, width: float = 1) -> Rectangle:
     margin = 0.06
-    return Rectangle((x + margin, y + margin), max(width - 2 * margin, 0), 1 - 2 * margin, color=colour, linewidth=0)
+    square = Rectangle((x + margin, y + margin), max(width - 2 * margin, 0), 1 - 2 * margin)
+    square.set(facecolor=colour, edgecolor=_edge(colour), linewidth=0.7)
+    return square
+
+
+def _edge(colour: str) -> str:
+    """Return the colour of a square's edge, which is visible only if the square is empty."""
+    return style.INK if colour == FEED_FORWARD else "none"

@@ -82,9 +82,11 @@ def test_the_squares_have_the_area_of_the_weight_matrices() -> None:
     area = Counter[str]()
     for square in axes.patches:
         assert isinstance(square, Rectangle)
-        area[to_hex(square.get_facecolor())] += round(square.get_width() + 0.12, 2)
+        area[to_hex(square.get_facecolor(), keep_alpha=True)] += round(square.get_width() + 0.12, 2)
     attentions = 3 * config.n_layers
-    assert [area[colour.lower()] for colour in (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)] == [attentions] * 4
-    assert area[style.PLAIN] == 2 * config.n_layers * 8
-    assert area[style.INK] == pytest.approx(37_000 / 512, abs=0.01)
+    assert [area[colour.lower() + "ff"] for colour in (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)] == [
+        attentions
+    ] * 4
+    assert area["#00000000"] == 2 * config.n_layers * 8
+    assert area[style.INK + "ff"] == pytest.approx(37_000 / 512, abs=0.01)
     assert area.total() * 512**2 == pytest.approx(config.n_parameters, rel=0.002)
