@@ -640,7 +640,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # ## One vocabulary for two languages
 #
-# The paper learns *one* vocabulary from English and German text together (§5.1). One reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last lines of the output are the ten most frequent shared tokens:
+# The paper learns *one* vocabulary from English and German text together (§5.1). One reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line of the output lists the ten most frequent shared tokens:
 
 # %%
 in_language = [

@@ -47,6 +47,7 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import math
 from dataclasses import replace
+from itertools import chain, count
 from textwrap import fill
 
 import numpy as np
@@ -54,31 +55,33 @@ import torch
 from torch.testing import assert_close
 
 import transformer
+from transformer.config import ModelConfig
 from transformer.data import pocket
 from transformer.data.batching import Sequences, token_batches
-from transformer.plots.batch_padding import cut_batches, padding_comparison
+from transformer.data.tokenizer import Tokenizer
+from transformer.model import Transformer
+from transformer.models import MODELS_FOLDER
+from transformer.plots.batch_padding import (
+    batch_explorer,
+    batch_padding,
+    cut_batches,
+    padding_comparison,
+    pooled_order,
+)
+from transformer.plots.curves import curves
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 torch.set_printoptions(precision=3, sci_mode=False)
 
-translator = transformer.load("pocket-small", device="cpu")
-model, tokenizer = translator.model, translator.tokenizer
-model.eval().requires_grad_(False)
-train_pairs = [(p.source, p.target) for p in pocket.pairs("train", 6000)]
-test_pairs = [(p.source, p.target) for p in pocket.pairs("test", 500)]
-sources, targets = (
-    Sequences.pack(tokenizer.encode_all(side))
-    for side in zip(*train_pairs, strict=True)
-)
-target_lengths = targets.lengths() + 1  # with eos
-first_200 = np.arange(200)
-by_length = np.argsort(target_lengths[:200], kind="stable")
+encode = Tokenizer.load(MODELS_FOLDER / "pocket-small" / "tokenizer.model").encode
+lengths = np.array([len(encode(p.target)) + 1 for p in pocket.pairs("train", 200)])
+by_length = np.argsort(lengths, kind="stable")
 Picture(
     padding_comparison(
-        target_lengths,
+        lengths,
         {
-            "as they come": cut_batches(first_200, target_lengths, 300),
-            "sorted by length": cut_batches(by_length, target_lengths, 300),
+            "as they come": cut_batches(np.arange(200), lengths, 300),
+            "sorted by length": cut_batches(by_length, lengths, 300),
         },
     ),
     alt=(
@@ -100,8 +103,7 @@ Picture(
 #
 # ## Parallel text
 #
-# To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of
-# WMT 2014, a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)): about 4.5 million sentence pairs (§5.1) from three sources.
+# To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). It has about 4.5 million sentence pairs from three sources.
 #
 # | corpus | sentence pairs | what it is |
 # |---|---|---|
@@ -118,7 +120,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is one clean pair, and one pair for each defect. Each key is the setting of the filter that catches the pair.
+# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and a pair for each defect, listed under the setting of the filter that catches it:
 
 # %%
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
@@ -145,7 +147,7 @@ defects = {
 # | `max_words` | a side has more than 150 words | often badly aligned; attention's cost grows with the square of the length |
 # | `max_ratio` | one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in | it learns to add or omit things |
 # | <code class="literal">drop_<wbr>identical</code> | both sides are the same: never translated | it learns to copy |
-# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is almost certainly in another language, here Dutch (a small classifier gives the right language less than 1%) | it learns to answer in that language |
+# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is in another language, here Dutch: a classifier gives the right language less than 1% | it learns to answer in that language |
 # | <code class="literal">drop_<wbr>duplicates</code> | the pair is an exact duplicate | counts more than others, and is easily memorised |
 #
 # The package's `Cleaner` counts each pair under the first filter that drops it:
@@ -182,14 +184,15 @@ for name, pair in examples.items():
     print(f"{name}:\n  {cleaner.report.summary()}")
 
 # %% [markdown]
-# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs it removes would have hurt more than the good pairs it loses would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train one model with it and one without, and compare their translations of the same test set. (The training losses are measured on different text, so they can't be compared.) The test set itself is never cleaned, because the text that people want translated isn't clean. And defects differ in how much they hurt. Untranslated copies, for
-# example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
+# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train one model with it and one without, and compare their translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
+#
+# Defects differ in how much they hurt. Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### Augmentation
 #
 # Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
-# The translator on the course's start page needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe (its training settings), `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
+# The translator on the course's start page needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
 
 # %%
 from random import Random
@@ -214,9 +217,9 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 # %% [markdown]
 # <details><summary>What the augmentation changes, and what it must not break</summary>
 #
-# Most of the training data are sentences for learners, from Tatoeba. A model trained only on them is lost when somebody types *where is the station*, without a capital and a question mark, and it turns other names into nonsense. (The rest of the data are captions of photographs, and a phrase book that a large language model wrote for the course.) When the data are prepared, the recipe exchanges names, days, months and numbers, replaces American words by British ones, and writes some sources carelessly.
+# Most of the training data are sentences for learners, from Tatoeba. A model trained only on them is lost when somebody types *where is the station*, without a capital and a question mark, and it turns other names into nonsense. So the recipe exchanges names, days, months and numbers, replaces American words by British ones, and writes some sources carelessly.
 #
-# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. Only the source is careless. The target keeps its correct spelling and punctuation, so the model learns to read careless text but to write correct text.
+# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. Only the source is careless. The target stays correct, so the model learns to read careless text but to write correct text.
 #
 # After every change the two sentences must still be translations of each other, and that needs rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
 #
@@ -224,18 +227,19 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 #
 # ### The pocket corpus
 #
-# For most experiments this course uses a corpus that needs no download, the **pocket corpus**. It is synthetic: a small grammar generates the same sentence in both languages at once.
+# For most experiments this course uses a corpus that needs no download, the **pocket corpus**. It is synthetic: a small grammar generates the same sentence in both languages at once. Its words are counted in *lemmas*, their dictionary forms:
 
 # %%
+train_pairs = [(p.source, p.target) for p in pocket.pairs("train", 6000)]
+test_pairs = [(p.source, p.target) for p in pocket.pairs("test", 500)]
 for english, german in test_pairs[11:14]:
     print(fill(english, 48, subsequent_indent="  "))
     print(fill(german, 48, subsequent_indent="  "), end="\n\n")
 n_pairs = pocket.language_size()
-# A lemma is a word in its dictionary form.
 print(f"{pocket.count_lemmas()} lemmas, more than {n_pairs // 10**6} million pairs")
 
 # %% [markdown]
-# In this corpus nearly every English sentence has exactly one translation. (The exceptions are a few sentences with *read* or *put on*, whose present and past look the same.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model hardly ever deviates from it. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus nearly every English sentence has exactly one translation. That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake. But success on the pocket corpus proves little: unlike real text, it has no typos, hardly any ambiguities and no long sentences.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])
@@ -244,8 +248,7 @@ assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
 # %% [markdown]
 # ## From sentence pairs to a batch
 #
-# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. In the data, this means that the target occurs **twice**, once with `<bos>` in front and once with
-# `<eos>` at the end. The second is the first, shifted by one position (§3.1). In this example, whole words are the tokens:
+# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. So the target occurs **twice** in the data, once with `<bos>` in front and once with `<eos>` at the end. The second is the first, shifted by one position (§3.1). In this example, whole words are the tokens:
 
 # %%
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -286,7 +289,7 @@ padded_labels = pad([labels, [*short_target, EOS]])
 padded_labels  # (batch, target) = (2, 6)
 
 # %% [markdown]
-# In the package, `collate` does this. It takes the pairs with the given indices from two `Sequences`. Each of these stores all sentences of one language in a single long array (`Sequences.pack` makes one), which needs far less memory than millions of Python lists:
+# In the package, `collate` does this. It takes the pairs with the given indices from two `Sequences`. Each of these stores all sentences of one language in a single long array, which needs far less memory than millions of Python lists:
 
 # %%
 from transformer.data.batching import collate
@@ -304,20 +307,28 @@ SourceCode(collate)
 # %% [markdown]
 # `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last. NumPy does all this for all rows at once, because a Python loop over sentences would be too slow for millions of them.
 #
-# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has its own iterator (see *An endless iterator* below).
+# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position and continue there after an interruption, so the package has its own iterator.
 #
 # ## What the loss of a batch means
 #
-# What do the predictions for a sentence add up to? We ask a trained model. `pocket-small`, a translator that comes with the course, was trained on pairs from the pocket corpus. We give it the pair from above (the pocket corpus says *aufmachen* for *to open*), and look up the probability that it assigns to the correct token at each position:
-
+# What do the predictions for a sentence add up to? We ask a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
 
 # %%
+translator = transformer.load("pocket-small", device="cpu")
+model, tokenizer = translator.model, translator.tokenizer
+model.eval().requires_grad_(False)
+
+
 def batch_of(pairs):
     sides = zip(*pairs, strict=True)
     packed = [Sequences.pack(tokenizer.encode_all(side)) for side in sides]
     return collate(*packed, range(len(pairs)))
 
 
+# %% [markdown]
+# We give the model a pair, and look up the probability that it assigns to the correct token at each position:
+
+# %%
 pair = ("The duck opens the door.", "Die Ente macht die Tür auf.")
 batch = batch_of([pair])
 logits = model(batch.source, batch.decoder_input)  # (1, target, vocab_size)
@@ -328,9 +339,7 @@ for piece, probability in zip(pieces, p, strict=True):
     print(f"{piece:8} {probability:.3f}")
 
 # %% [markdown]
-# (The model hardly ever makes a mistake, but it is never quite certain. That is the effect of label smoothing, the topic of the [next chapter](10_label_smoothing.ipynb).)
-#
-# Each number is the probability of a token, **given the source and all tokens before it**. Multiplied, they give the probability of the whole translation $y$ of the source $x$. This is the chain rule of probability, not an approximation:
+# Each number is the probability of a token, **given the source and all tokens before it**. That the model is never quite certain is the effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied, the numbers give the probability of the whole translation $y$ of the source $x$. This is the chain rule of probability, not an approximation:
 #
 # $$ p(y \mid x) = \prod_{t} p(y_t \mid y_1, \ldots, y_{t-1},\, x) $$
 #
@@ -370,27 +379,31 @@ assert_close(loss, torch.stack(alone).sum())
 #
 # ### Exposure bias
 #
-# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias**
-# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force one from another sentence, and greedy search has to continue from there. (This is cruder than the model's own mistakes, which tend to be plausible.) Here are three results, and how often the rest of the translation is right. We count the rest as right if it goes on as if the forced token had replaced the correct one, or as if it had been inserted before it. (A sentence whose forced token happens to be the correct one is left out.)
+# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force the one of the sentence before, and greedy search, which always takes the most probable token, has to continue from there:
 
-# %% tags=["hide-input"]
+# %%
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
 batch = batch_of(longer)
 
 
 def finish(prefix):
-    """Continue each prefix by greedy search, and return the whole translations."""
     for _ in range(30):
         next_tokens = model(batch.source, prefix)[:, -1].argmax(dim=-1)
         prefix = torch.cat([prefix, next_tokens[:, None]], dim=1)
     return [row[1 : row.index(EOS) + 1] for row in prefix.tolist()]
 
 
+# %%
 correct = batch.decoder_input[:, :5]
 forced = correct.clone()
 forced[:, 4] = forced[:, 4].roll(1)
-changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
 after_correct, after_forced = finish(correct), finish(forced)
+
+# %% [markdown]
+# Here are three results, and how often the rest of the translation is right. The rest is right if it goes on as if the forced token had replaced the correct one, or had been inserted before it. Sentences whose forced token happens to be the correct one don't count.
+
+# %% tags=["hide-input"]
+changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
 references = [row[: row.index(EOS) + 1] for row in batch.labels.tolist()]
 for i in (3, 10, 40):
     english, german = longer[i]
@@ -415,11 +428,19 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. A model that continues a story has no such support. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
+# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
 #
 # ## Batches with little padding
 #
-# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. The paper's batches have about 25,000 tokens on each side (§5.1). Like the paper, we limit the number of *tokens* in a batch, not the number of sentences. We count only target tokens, including `<eos>` (`target_lengths`). That is almost enough to limit both sides, because long sources usually have long targets.
+# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. The paper's batches have about 25,000 tokens on each side (§5.1). Like the paper, we limit the number of *tokens* in a batch, not the number of sentences. We count only target tokens, including `<eos>`, because long sources usually have long targets:
+
+# %%
+sources, targets = (
+    Sequences.pack(tokenizer.encode_all(side))
+    for side in zip(*train_pairs, strict=True)
+)
+source_lengths = sources.lengths() + 1  # with eos
+target_lengths = targets.lengths() + 1
 
 
 # %%
@@ -435,8 +456,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Breaking ties by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has short and long sources. Larger batches contain a jump more often. So the package uses **serpentine order**.
-# It groups target lengths into buckets of four. In one bucket the source lengths ascend, in the next they descend, so that neighbours are similar on both sides:
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs with equal target lengths by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**. It groups target lengths into buckets of four. In one bucket the source lengths ascend, in the next they descend, so that neighbours are similar on both sides:
 
 # %%
 from transformer.data.batching import serpentine_order
@@ -444,9 +464,9 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# (`target_key` applies the same idea inside a bucket: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each epoch (one pass through the corpus) a pair shares its batch with different pairs.)
+# Inside a bucket, `target_key` applies the same idea: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each **epoch**, which is one pass through the corpus, a pair shares its batch with different pairs.
 #
-# We cut our 6,000 pairs into batches of 600 tokens in four ways, and measure the padding of the whole corpus:
+# We cut our 6,000 pairs into batches in four orders, and measure the padding of the whole corpus:
 
 
 # %%
@@ -459,30 +479,29 @@ def padding(lengths, batches):
 
 
 # %%
-source_lengths = sources.lengths() + 1  # with eos
-n_tokens = source_lengths.sum() + target_lengths.sum()
 orders = {
     "as they come": range(6000),
     "by target length": np.argsort(target_lengths, kind="stable"),
     "then by source": np.lexsort((source_lengths, target_lengths)),
     "serpentine": serpentine_order(source_lengths, target_lengths),
 }
-batchings = {name: cut(order, 600) for name, order in orders.items()}
-
-# %%
-for name, batches in batchings.items():
-    on_source = padding(source_lengths, batches)
-    on_target = padding(target_lengths, batches)
-    total = n_positions(source_lengths, batches) + n_positions(
-        target_lengths, batches
-    )
-    print(f"{name:17} source {on_source:3.0%}, target {on_target:3.0%}", end=", ")
-    print(f"both {1 - n_tokens / total:5.1%}")
+sides = source_lengths, target_lengths
+n_tokens = sum(lengths.sum() for lengths in sides)
+batchings = {}
+for max_tokens in (600, 2000):
+    print(f"batches of {max_tokens:5}  source  target    both")
+    for name, order in orders.items():
+        batches = batchings[name, max_tokens] = cut(order, max_tokens)
+        on_source, on_target = (padding(lengths, batches) for lengths in sides)
+        both = 1 - n_tokens / sum(
+            n_positions(lengths, batches) for lengths in sides
+        )
+        print(f"{name:17}{on_source:6.1%}{on_target:8.1%}{both:8.1%}")
 
 # %% tags=["remove-cell"]
 share = {
-    name: (padding(source_lengths, batches), padding(target_lengths, batches))
-    for name, batches in batchings.items()
+    name: [padding(lengths, batchings[name, 600]) for lengths in sides]
+    for name in orders
 }
 assert min(share["as they come"]) > 0.3 and max(share["serpentine"]) < 0.05
 assert share["by target length"][1] < 0.02
@@ -493,12 +512,10 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. Its advantage grows with the size of the batches: with 2,000 tokens, serpentine order has 7.4% padding in all, and sorting by target and then source length 9.4%. The figure shows typical batches of three of the four kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
+# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. Larger batches contain a jump more often, so with 2,000 tokens serpentine order is further ahead. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right, and padding is left blank.
+
 
 # %% tags=["hide-input"]
-from transformer.plots.batch_padding import batch_explorer, batch_padding
-
-
 def typical(batches):
     """Of the batches with 50 to 70 pairs, the one with the most typical padding."""
 
@@ -516,7 +533,7 @@ def typical(batches):
 
 pictures = []
 for name in ("as they come", "by target length", "serpentine"):
-    shown = collate(sources, targets, typical(batchings[name]))
+    shown = collate(sources, targets, typical(batchings[name, 600]))
     pictures.append(
         Picture(
             batch_padding(shown, name),
@@ -542,22 +559,18 @@ Row(
 
 # %% tags=["remove-cell"]
 packages = {tuple(batch) for batch in token_batches(sources, targets, 600)}
-ours = {tuple(batch) for batch in batchings["serpentine"]}
+ours = {tuple(batch) for batch in batchings["serpentine", 600]}
 assert len(packages & ours) > 0.8 * len(packages)
 in_larger_batches = []
 for name in ("then by source", "serpentine"):
-    batches = cut(orders[name], 2000)
-    total = sum(
-        n_positions(lengths, batches)
-        for lengths in (source_lengths, target_lengths)
-    )
+    total = sum(n_positions(side, batchings[name, 2000]) for side in sides)
     in_larger_batches.append(round(100 * (1 - n_tokens / total), 1))
 assert in_larger_batches == [9.4, 7.4], in_larger_batches
 
 # %% [markdown]
 # ### Sorting without all the data
 #
-# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). The first panel shows six batches, with nine sentences of each (the longest isn't always among them); in the second, each dot is a batch:
+# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget, the largest number of tokens in a batch. The first panel shows nine sentences of each of six batches. In the second panel, each dot is a batch.
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?
 # - Set the budget to 250 and the pool to 100. Then make the budget five times as large: what happens to the padding, and which pool size brings it almost back to where it was?
@@ -584,8 +597,6 @@ Captioned(
 )
 
 # %% tags=["remove-cell"]
-from transformer.plots.batch_padding import pooled_order
-
 few, found = target_lengths[:2000], {}
 for budget in (250, 2000):
     for n in (0, 1, 4, 16):
@@ -600,7 +611,7 @@ for budget in (250, 2000):
     assert found[budget, 16] < found[budget, 4] < found[budget, 1]
 
 # %% [markdown]
-# A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**: twice the budget needs twice the pool. And with everything sorted, the dots lie close to the curve sentences = budget ÷ length, which is what a token budget means.
+# A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**, so twice the budget needs twice the pool. With everything sorted, the dots lie close to the curve sentences = budget ÷ length.
 #
 # ### Why tokens and not sentences
 #
@@ -610,7 +621,7 @@ for budget in (250, 2000):
 order = orders["by target length"]
 full_batches = order[: 93 * 64].reshape(93, 64)
 by_count = target_lengths[full_batches].sum(axis=1)
-by_tokens = [target_lengths[batch].sum() for batch in batchings["serpentine"]]
+by_tokens = [target_lengths[batch].sum() for batch in batchings["serpentine", 600]]
 print(f"64 sentences: {by_count.min()} to {by_count.max():,} tokens")
 smallest, second, *_ = sorted(by_tokens)
 print(
@@ -622,24 +633,22 @@ assert max(by_count) > 4 * min(by_count)
 assert max(by_tokens) <= 600 and second > 540
 
 # %% [markdown]
-# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. And the gradient of a batch with few tokens is a mean over fewer tokens. It is noisier, and yet it would be used with the same learning rate. So the batch size should be measured in tokens.
+# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. And the gradient of a batch with few tokens is noisier, because it is a mean over fewer tokens. So the batch size should be measured in tokens.
 #
 # ### Shuffling
 #
-# If we kept the batches in serpentine order, each epoch would begin with short sentences and end with the longest. (It begins with the longest of the first group, so the sentences get shorter at first.) The share of `<eos>` among the tokens shows what that means: in the first batches of an epoch, every seventh to every fifth token is `<eos>`, in the last ones about every twentieth. Early in each epoch the gradients would push the model towards ending sentences, later in the epoch against it. So the order of the batches is **shuffled**, anew for each epoch; each batch stays as it is:
-
-# %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
-shuffled_batches = token_batches(sources, targets, 600, seed=0)
+# If we kept the batches in serpentine order, each epoch would begin with short sentences and end with the longest. Early in each epoch, when many of the tokens are `<eos>`, the gradients would push the model towards ending sentences, and later against it. So the order of the batches is **shuffled**, anew for each epoch, while each batch stays as it is. Here is the share of `<eos>` in each batch of an epoch, for both orders:
 
 
+# %%
 def eos_share(batches):
     return np.array([len(batch) / target_lengths[batch].sum() for batch in batches])
 
 
 in_order = eos_share(token_batches(sources, targets, 600))
-shuffled = eos_share(shuffled_batches)
+shuffled = eos_share(token_batches(sources, targets, 600, seed=0))
+
+# %% tags=["hide-input"]
 n_shown = min(len(in_order), len(shuffled))
 Picture(
     curves(
@@ -675,14 +684,9 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# But look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**. So the gradients of different batches differ more than those of random batches would, and each is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of positions (source and target together), which is about the same amount of computation:
+# But look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**. So the gradient of a batch is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of source and target positions, which is about the same amount of computation. Lower losses are better:
 
 # %% tags=["hide-input"]
-from itertools import chain, count
-
-from transformer.config import ModelConfig
-from transformer.model import Transformer
-
 config = ModelConfig(
     len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, dropout=0.0, norm="pre"
 )
@@ -720,24 +724,24 @@ def train(batches_of, max_steps=math.inf, max_positions=math.inf):
 by_random = train(random_batches, max_positions=300_000)
 same_steps = train(similar_batches, max_steps=by_random[0])
 same_positions = train(similar_batches, max_positions=300_000)
-print("batches of            steps   positions   test loss")
+print("batches of        steps  positions  test loss")
 for name, (steps, positions, loss) in (
     ("random sentences", by_random),
     ("similar lengths", same_steps),
     ("similar lengths", same_positions),
 ):
-    print(f"{name:18} {steps:8} {positions:11,} {loss:11.2f}")
+    print(f"{name:16} {steps:6} {positions:10,} {loss:10.2f}")
 
 # %% tags=["remove-cell"]
 assert same_positions[2] + 0.3 < by_random[2] < same_steps[2] - 0.1
 assert same_positions[0] > 1.7 * by_random[0]
 
 # %% [markdown]
-# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and that more than makes up for it. (This is one run; two others with different seeds agreed.)
+# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and that more than makes up for it.
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the index of the batch, and training can be interrupted at any time and continue with exactly the same batches. (Each epoch moves the borders of the buckets, so the number of batches varies a little from epoch to epoch.)
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the index of the batch, and training can be interrupted at any time and continue with exactly the same batches:
 
 # %%
 from transformer.data.batching import Batches
@@ -761,7 +765,7 @@ print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 #
 # A bug in a layer usually shows up, because the loss stays high. Wrong data can even *lower* it.
 #
-# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does:
+# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does. Here it is, for a correct batch and for one whose decoder input is its labels:
 
 
 # %%
@@ -790,8 +794,7 @@ print(tokenizer.decode(output[1:]))
 # %% [markdown]
 # Unable to stop, the model repeats the full stop until the limit.
 #
-# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Models that consist of a decoder only, such as GPT, do pad on the left when they generate in batches; their positions are then
-# counted from the first real token.)
+# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training.
 
 # %%
 no_eos = torch.where(batch.source == EOS, PAD, batch.source)
@@ -817,7 +820,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **Test sentences were in the training data.** Captions, for example, often come with several translations. (The next cell imitates this with sentences of the pocket corpus and three numbered copies of each translation.) If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
+# **Test sentences were in the training data.** Captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
 
 # %%
 import random
@@ -832,23 +835,23 @@ seen = {source for source, _ in captions[100:]}
 shared = sum(source in seen for source, _ in captions[:100])
 print(f"shuffled pairs: {shared} of 100 test sources\nwere seen in training")
 
+# %% [markdown]
+# The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split, on every machine and in any order. About a twentieth of all sources become test data:
+
 # %%
 file = Path(tempfile.mkdtemp()) / "captions.tsv"
 file.write_text("".join(f"{s}\t{t}\n" for s, t in captions), "utf-8")
 test_sources = {source for source, _ in sentence_pairs(str(file), "test")}
 seen = {source for source, _ in sentence_pairs(str(file), "train")}
 n_shared, n_test = len(test_sources & seen), len(test_sources)
-print(
-    f"split by hash: {n_shared} of {n_test} test sources\n(about a twentieth of all sources)"
-)
+print(f"split by hash: {n_shared} of {n_test} test sources\nwere seen in training")
 
 # %% tags=["remove-cell"]
 assert shared > 90 and not test_sources & seen and len(test_sources) > 5
 assert not {s for s, _ in train_pairs} & {s for s, _ in test_pairs}
 
 # %% [markdown]
-# **Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so does a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The
-# tokenizer is safe, because it normalises its input:
+# **Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so does a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The tokenizer is safe, because it normalises its input:
 
 # %%
 import unicodedata
@@ -970,8 +973,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# The loss is minus the logarithm of a translation's probability, and the many good translations of a sentence have to share the probability of 1. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is nearly always only one translation, so there the loss can come
-# close to zero.
+# The loss is minus the logarithm of a translation's probability, and the many good translations of a sentence have to share the probability of 1. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is nearly always only one translation, so there the loss can come close to zero.
 #
 # </details>
 #
