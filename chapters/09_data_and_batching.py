@@ -485,6 +485,8 @@ orders = {
     "then by source": np.lexsort((source_lengths, target_lengths)),
     "serpentine": serpentine_order(source_lengths, target_lengths),
 }
+
+# %%
 sides = source_lengths, target_lengths
 n_tokens = sum(lengths.sum() for lengths in sides)
 batchings = {}

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators, trained too long on too little data, predict the next token, and both are right about equally often. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**: the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
+# Two small translators, trained too long on too little data, are right about equally often when they predict the next token. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**, and the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -70,67 +70,42 @@ from transformer.data import pocket
 from transformer.data.batching import Batches, Sequences, collate
 from transformer.data.tokenizer import PAD
 from transformer.model import Transformer
-from transformer.plots.reliability import confidence_bins, reliability_diagram
+from transformer.plots.curves import curves
+from transformer.plots.label_smoothing import label_smoothing_explorer
+from transformer.plots.reliability import (
+    ConfidenceBins,
+    confidence_bins,
+    reliability_diagram,
+)
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.training.objective import batch_loss
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
-pretrained = transformer.load("pocket-small", precision="fp32")
-device = pretrained.device.torch_device  # a GPU, if this machine has one
-
-
-def pack(pairs):
-    sides = zip(*((pair.source, pair.target) for pair in pairs), strict=True)
-    return [Sequences.pack(pretrained.tokenizer.encode_all(side)) for side in sides]
-
-
-training_data = pack(pocket.pairs("train", 1000))
-validation = collate(*pack(pocket.pairs("valid", 300)), range(300))
-labels = validation.labels[validation.labels != PAD]  # (tokens,)
-
-
-def train(smoothing, steps=250):
-    torch.manual_seed(0)
-    config = replace(pretrained.model.config, d_model=64, d_ff=128)
-    model = Transformer(config).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
-    batches = Batches(*training_data, batch_tokens=600, seed=0)
-    for batch in islice(batches, steps):
-        loss = batch_loss(model, batch.to(device), smoothing) / batch.n_tokens
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model.eval()
-
-
-@torch.no_grad()
-def token_logits(model, batch):
-    logits = model(batch.source.to(device), batch.decoder_input.to(device))
-    return logits.cpu()[batch.labels != PAD]  # (tokens, vocab_size)
-
-
-def predictions(logits):
-    """The confidence of each prediction, and whether it is correct."""
-    confidence, prediction = logits.softmax(dim=-1).max(dim=-1)
-    return confidence, prediction == labels
-
-
-models = {
-    "hard targets": train(0.0),
-    "label smoothing": train(0.1),
-    "pocket-small": pretrained.model,
+# The fraction of all predictions in each bin, their mean confidence and their accuracy.
+# The section "Calibration" trains these models again.
+measured = {
+    "hard targets": (
+        [0.106, 0.19, 0.122, 0.085, 0.072, 0.058, 0.053, 0.043, 0.057, 0.216],
+        [0.072, 0.146, 0.247, 0.346, 0.448, 0.549, 0.653, 0.75, 0.853, 0.979],
+        [0.029, 0.078, 0.114, 0.22, 0.278, 0.295, 0.397, 0.418, 0.517, 0.862],
+    ),
+    "label smoothing": (
+        [0.185, 0.198, 0.122, 0.084, 0.063, 0.053, 0.046, 0.047, 0.079, 0.124],
+        [0.067, 0.145, 0.243, 0.348, 0.447, 0.551, 0.651, 0.75, 0.86, 0.927],
+        [0.05, 0.118, 0.224, 0.267, 0.394, 0.387, 0.455, 0.58, 0.732, 0.928],
+    ),
 }
-logits = {name: token_logits(model, validation) for name, model in models.items()}
 
 
-def reliability(name):
-    return reliability_diagram(confidence_bins(*predictions(logits[name])), name)
+def first_diagram(name):
+    bins = ConfidenceBins(*map(torch.tensor, measured[name]))
+    return reliability_diagram(bins, name)
 
 
 Row(
     Picture(
-        reliability("hard targets"),
+        first_diagram("hard targets"),
         alt=(
             "Reliability diagram of the model with hard targets: in every group the "
             "accuracy is lower than the confidence, mostly much lower. The largest "
@@ -138,7 +113,7 @@ Row(
         ),
     ),
     Picture(
-        reliability("label smoothing"),
+        first_diagram("label smoothing"),
         alt=(
             "Reliability diagram of the model with label smoothing: the points lie "
             "near the diagonal, most of them a little below, and fewer predictions "
@@ -152,13 +127,6 @@ Row(
     ),
 )
 
-# %% tags=["remove-cell"]
-confidence, correct = predictions(logits["hard targets"])
-smoothed_confidence, smoothed_correct = predictions(logits["label smoothing"])
-assert abs(correct.float().mean() - smoothed_correct.float().mean()) < 0.05
-assert confidence.mean() > correct.float().mean() + 0.1
-assert (smoothed_confidence > 0.9).sum() < 0.8 * (confidence > 0.9).sum()
-
 # %% [markdown]
 # By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
@@ -166,8 +134,7 @@ assert (smoothed_confidence > 0.9).sum() < 0.8 * (confidence > 0.9).sum()
 #
 # ## Label smoothing
 #
-# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five
-# tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
+# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
 
 # %%
 vocabulary = ["<pad>", "Tür", "Pforte", "Ente", "<eos>"]
@@ -196,10 +163,14 @@ uniform_loss = -p.log().mean()
 loss = (1 - epsilon) * hard_loss + epsilon * uniform_loss
 print(f"0.9 · {hard_loss:.3f} + 0.1 · {uniform_loss:.3f} = {loss:.3f}")
 target = torch.tensor(correct)
-assert_close(F.cross_entropy(p.log(), target, label_smoothing=epsilon), loss)
+pytorch = F.cross_entropy(p.log(), target, label_smoothing=epsilon)
+print(f"PyTorch's label_smoothing: {pytorch:.3f}")
+
+# %% tags=["remove-cell"]
+assert_close(pytorch, loss)
 
 # %% [markdown]
-# PyTorch's `label_smoothing` gives the same. There is a second way to write this loss. The cross-entropy of a **target distribution** $q$ is $-\sum_j q_j \ln p_j$. The usual target is *hard*: 1 for the correct token, 0 for the others. Label smoothing mixes it with a uniform distribution:
+# There is a second way to write this loss. The cross-entropy of a **target distribution** $q$ is $-\sum_j q_j \ln p_j$. The usual target is *hard*: 1 for the correct token, 0 for the others. Label smoothing mixes it with a uniform distribution:
 #
 # $$ q_j = (1 - \varepsilon)\,[\,j\ \text{is correct}\,] + \frac{\varepsilon}{V} $$
 #
@@ -218,17 +189,15 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.** So it can't teach the model other translations. What it does is limit how far the correct logit gets ahead of the others (see the next section). [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
+# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So label smoothing can't teach the model other translations. Its only message is: **don't be that sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
 #
-# **Try it.** The first panel shows the target, the second the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
+# **Try it.** The first panel shows the target. The second shows the loss for each probability of the correct token, if the other tokens share the rest evenly. The blue dot marks the lowest loss, and the dashed line is the loss without smoothing.
 #
 # - Set $\varepsilon$ to 0. The lowest loss moves to $p = 1$.
 # - Go back to 0.1. To the right of the dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
 # - Change the size of the vocabulary. For all but tiny ones, the dot stays near 0.9, but the lowest loss rises with the vocabulary.
 
 # %% tags=["hide-input"]
-from transformer.plots.label_smoothing import label_smoothing_explorer
-
 Captioned(
     label_smoothing_explorer(
         description=(
@@ -258,7 +227,7 @@ Captioned(
 # \end{aligned}
 # $$
 #
-# It is **the predicted probability minus the target**. Let us compare the gradients of a hard and of a smoothed target. A step of gradient descent moves each logit against its gradient, so a positive gradient pushes it down.
+# It is **the predicted probability minus the target**. Here are the gradients of a hard and of a smoothed target. A step of gradient descent moves each logit against its gradient, so a positive gradient pushes it down.
 
 # %%
 gradients = {}
@@ -272,7 +241,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
     print(f"{token:9} {hard:+.2f}     {smooth:+.2f}")
 
 # %% [markdown]
-# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. There is no point where all gradients are zero: no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
+# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. The gradients never become zero, because no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
 #
 # **Be the model.** Now you choose the prediction. Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does the sign change?
 #
@@ -308,8 +277,6 @@ def logit_gaps(epsilon, steps=4096):
 gaps = {f"ε = {e}": logit_gaps(epsilon=e) for e in (0, 0.05, 0.1, 0.2)}
 
 # %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
 steps = [4**n for n in range(7)]
 Picture(
     curves(
@@ -395,18 +362,16 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). This has nothing to do with the entropy of the target, which is part of every smoothed loss. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. These are the paper's numbers (validation set, Table 3):
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The reason isn't the entropy of the target: the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py), and the 5.47 in the paper's Table 3, below, is far less than the 13.52 above. The model itself changes. It learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
 # | perplexity | 4.67 | 4.92 | 5.47 |
 # | BLEU | 25.3 | 25.8 | 25.7 |
 #
-# The perplexity of 5.47 is far below the 13.52 above, so the entropy of the target can't be included; the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).
-#
 # ## In code
 #
-# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum has two parts: the sum of all logits, times each token's share of $\varepsilon$, and $1 - \varepsilon$ times the logit of the correct token:
+# The package computes the loss from the logits, as $\ln \sum_k e^{z_k} - \sum_j q_j z_j$. The last sum has two parts: the sum of all logits, times each token's share of $\varepsilon$, and $1 - \varepsilon$ times the logit of the correct token:
 
 # %%
 from transformer.loss import label_smoothed_cross_entropy
@@ -414,7 +379,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It equals PyTorch's:
+# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It equals PyTorch's, here for nine tokens, of which three are padding:
 
 # %%
 torch.manual_seed(0)
@@ -428,7 +393,7 @@ pytorch
 # %% [markdown]
 # The trainer uses a second version of this function, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
 #
-# We have spread $\varepsilon$ over the whole vocabulary. Some implementations give no share to the correct token or to padding (`spread="others"` excludes both); with a real vocabulary, the difference is negligible.
+# We have spread $\varepsilon$ over the whole vocabulary. Some implementations give no share to the correct token or to padding. With a real vocabulary, the difference is negligible.
 #
 # <details><summary>The three conventions in detail</summary>
 #
@@ -440,22 +405,13 @@ pytorch
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
 # | all but the correct one and padding (many tutorials, `spread="others"`) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
 #
-# The second convention with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For a vocabulary of 37,000 and $\varepsilon = 0.1$, that is 0.1000027.
-#
 # </details>
-
-# %% tags=["remove-cell"]
-assert f"{0.1 * 37_000 / 36_999:.7f}" == "0.1000027"
-other = torch.full((5,), 0.1 / 4)
-other[correct] = 0.9
-assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
-
-# %% [markdown]
+#
 # ## Calibration
 #
 # A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure calibration token by token, each given the correct prefix. This measure doesn't show whether you can trust the probability of a whole generated translation, and it considers only the most probable token.
 #
-# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. (Other bins give other numbers, so compare only errors that were measured with the same ones.) The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
+# To measure it, sort predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
 # $$
 # \begin{aligned}
@@ -480,9 +436,67 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs for 250 steps, without dropout, until they predicted nearly all tokens of these pairs correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
+# Now to the two models of the first figure. They are trained on only a thousand sentence pairs of the pocket corpus, and tested on 300 others. We use the tokenizer of a third model, `pocket-small`, which comes with the course and was trained on far more sentences:
 
 # %%
+pretrained = transformer.load("pocket-small", precision="fp32")
+device = pretrained.device.torch_device  # a GPU, if this machine has one
+
+
+def pack(pairs):
+    sides = zip(*((pair.source, pair.target) for pair in pairs), strict=True)
+    return [Sequences.pack(pretrained.tokenizer.encode_all(side)) for side in sides]
+
+
+training_data = pack(pocket.pairs("train", 1000))
+validation = collate(*pack(pocket.pairs("valid", 300)), range(300))
+labels = validation.labels[validation.labels != PAD]  # (tokens,)
+
+# %% [markdown]
+# Both models start with the same weights and see the same batches in the same order, for 250 steps without dropout. They differ only in `smoothing`, which is $\varepsilon$:
+
+
+# %%
+def train(smoothing, steps=250):
+    torch.manual_seed(0)
+    config = replace(pretrained.model.config, d_model=64, d_ff=128)
+    model = Transformer(config).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
+    batches = Batches(*training_data, batch_tokens=600, seed=0)
+    for batch in islice(batches, steps):
+        loss = batch_loss(model, batch.to(device), smoothing) / batch.n_tokens
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+# %%
+models = {
+    "hard targets": train(0.0),
+    "label smoothing": train(0.1),
+    "pocket-small": pretrained.model,
+}
+
+# %% [markdown]
+# After this training, both small models predict nearly all tokens of their thousand pairs correctly. How well do they know their limits on the other 300?
+
+
+# %%
+@torch.no_grad()
+def token_logits(model, batch):
+    logits = model(batch.source.to(device), batch.decoder_input.to(device))
+    return logits.cpu()[batch.labels != PAD]  # (tokens, vocab_size)
+
+
+def predictions(logits):
+    """The confidence of each prediction, and whether it is correct."""
+    confidence, prediction = logits.softmax(dim=-1).max(dim=-1)
+    return confidence, prediction == labels
+
+
+# %%
+logits = {name: token_logits(model, validation) for name, model in models.items()}
 print("                 confidence accuracy   ECE  loss")
 for name, z in logits.items():
     confidence, is_correct = predictions(z)
@@ -500,6 +514,15 @@ for name, claimed in (("hard targets", 0.48), ("label smoothing", 0.41)):
     confidence, is_correct = predictions(logits[name])
     assert abs(confidence.mean() - claimed) < 0.05
     assert abs(is_correct.float().mean() - 1 / 3) < 0.05
+hard, smoothed = (predictions(logits[name]) for name in measured)
+assert abs(hard[1].float().mean() - smoothed[1].float().mean()) < 0.05
+assert hard[0].mean() > hard[1].float().mean() + 0.1
+assert (smoothed[0] > 0.9).sum() < 0.8 * (hard[0] > 0.9).sum()
+for name, shown in measured.items():  # the first figure shows the same models
+    bins = confidence_bins(*predictions(logits[name]))
+    assert (bins.fraction - torch.tensor(shown[0])).abs().max() < 0.04
+    large = bins.fraction > 0.05
+    assert (bins.accuracy - torch.tensor(shown[2]))[large].abs().max() < 0.12
 seen = collate(*training_data, range(300))
 on_correct, on_wrong = [], []
 for name in ("hard targets", "label smoothing"):
@@ -513,16 +536,17 @@ for name in ("hard targets", "label smoothing"):
 assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these. It raised the perplexity of the paper's model, which was trained on millions of sentences, from 4.67 to 4.92.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these.
 #
-# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
+# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and in the reliability diagram below them:
 
 # %%
 from transformer.recipes import RECIPES
 
 epsilon = RECIPES["pocket-small"].training.label_smoothing
 confidence, is_correct = predictions(logits["pocket-small"])
-print(f"target of the correct token {1 - epsilon + epsilon / z.size(-1):.3f}")
+vocab_size = pretrained.model.config.vocab_size
+print(f"target of the correct token {1 - epsilon + epsilon / vocab_size:.3f}")
 print(f"median confidence           {confidence.median():.3f}")
 print(f"accuracy                    {is_correct.float().mean():.3f}")
 
@@ -534,7 +558,9 @@ assert (bins.fraction[:-1] < 0.01).all() and bins.accuracy[-1] > bins.confidence
 
 # %% tags=["hide-input"]
 Picture(
-    reliability("pocket-small"),
+    reliability_diagram(
+        confidence_bins(*predictions(logits["pocket-small"])), "pocket-small"
+    ),
     alt=(
         "Reliability diagram of pocket-small: nearly all predictions have a confidence "
         "of about 0.95, and practically all of these are correct, so their point lies "
@@ -552,7 +578,7 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search adds up log-probabilities, and these change by different amounts, so it may find other translations.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. (The loss is a smooth function of $T$ and rewards honest probabilities; the calibration error jumps whenever a prediction changes its bin.)
+# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half:
 
 
 # %%
@@ -584,11 +610,11 @@ for name in ("hard targets", "pocket-small"):
 assert abs(fitted["hard targets"][2] - fitted["label smoothing"][2]) < 0.015
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, with a $T$ close to 1, but it gains from it as well. After scaling, the model with hard targets comes close to the one with label smoothing. So if you only need calibration, a temperature does nearly as well as label smoothing. The paper uses it because it improved the translations: with $\varepsilon = 0.1$, BLEU was 25.8 instead of 25.3.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, but it gains from it as well. After scaling, the model with hard targets comes close to it. So if you only need calibration, a temperature does nearly as well as label smoothing. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
+# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) looks at that.
 #
-# The two small models of this chapter were made to overfit: they show that label smoothing affects calibration, but not how large the effect is in a long training run with dropout and millions of sentences.
+# The two small models of this chapter were made to overfit. They show that label smoothing affects calibration, but not how large the effect is in a long training run on millions of sentences.
 
 # %% tags=["remove-cell"]
 import json
@@ -610,7 +636,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't: *one* model, measured with four values of $\varepsilon$, gets four losses:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't. Even *one* model, measured with four values of $\varepsilon$, gets four losses:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -755,7 +781,7 @@ for n_padding in (0, 6, 18):
 #
 # <details><summary>Answer</summary>
 #
-# As ε grows, each token that the model knows costs more (about −ln(1 − ε), measured without smoothing), the gaps between logits become smaller, and ending a translation early becomes more probable. How much is best can only be found by experiment.
+# As ε grows, each token that the model knows costs more: about −ln(1 − ε), measured without smoothing. The gaps between logits become smaller, and ending a translation early becomes more probable. How much smoothing is best can only be found by experiment.
 #
 # </details>
 #
@@ -774,7 +800,7 @@ for n_padding in (0, 6, 18):
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Four experiments:
+# <details><summary>Four experiments to try</summary>
 #
 # 1. **Smoothing by frequency**, also called unigram smoothing. Divide ε among the tokens not evenly, but according to how frequent the tokens are in the training data. Work out the best gap for a frequent and for a rare token.
 # 2. **How much data?** Train the two small models with 500, 1,000 and 2,000 sentence pairs, and plot the calibration error of each. When does smoothing begin to hurt?
@@ -786,6 +812,8 @@ for n_padding in (0, 6, 18):
 # transformer train pocket --run runs/smoothed --training.label-smoothing 0.2
 # transformer evaluate runs/hard runs/smoothed
 # ```
+#
+# </details>
 #
 # ## Going further
 #
