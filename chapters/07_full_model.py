@@ -317,7 +317,8 @@ def count_parameters(config):
 
 
 for tie in ("all", "decoder", "none"):
-    count = count_parameters(ModelConfig(tie_embeddings=tie))
+    config = ModelConfig(tie_embeddings=tie)  # otherwise, the base model
+    count = count_parameters(config)
     print(f"{tie:8} {count / 1e6:6.1f} million parameters")
 
 # %% [markdown]
@@ -571,7 +572,7 @@ for name, model in models.items():
     print(f"{name:10} {losses[name]:5.2f}   {mean:.2g}")
 
 # %% [markdown]
-# Compare the last column with 1, the rms of the stream itself: with $\sigma = 0.2$, cross-attention adds ten times as much. The losses don't show that. What about the gradients?
+# Compare the last column with 1, the rms of the stream itself: with $\sigma = 0.2$, cross-attention adds ten times as much. The loss of this model doesn't show it. Do the gradients?
 
 
 # %%
@@ -679,7 +680,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 # | **decoder layer:** two attentions, three norms | | 4,204,032 |
 # | embedding | $Vd$ | 18,944,000 |
 #
-# The number of heads isn't in the table: heads divide $d$ among themselves, so their number doesn't change the count. Here is the formula for the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model, which has $d = 1024$, $f = 4096$ and 16 heads:
+# The number of heads isn't in the table, because heads only divide $d$ among themselves. Here is the formula for the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model, which has $d = 1024$, $f = 4096$ and 16 heads:
 
 
 # %%
@@ -742,7 +743,7 @@ Captioned(
 #
 # </details>
 #
-# The paper reports 65 million parameters for the base model. With the 37,000 tokens of §5.1, we count **63 million**, and this course stays with them.
+# The paper reports 65 million parameters for the base model. In this course, with the 37,000 tokens of §5.1, we count **63 million**.
 #
 # <details><summary>Why the paper's counts differ</summary>
 #

@@ -185,7 +185,9 @@ print(f"{ratio:.1f} times as long as with words,")
 print(f"{ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# [Xue et al. (2022)](https://aclanthology.org/2022.tacl-1.17/) pay it, with bytes instead of characters. **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them.
+# Some models pay this price and read single bytes ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
+#
+# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them.
 #
 # ## Byte-pair encoding by hand
 #
@@ -661,7 +663,7 @@ assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 # %% [markdown]
 # The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". They have to share an embedding, and the layers above tell them apart by their context.
 #
-# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way. With a separate vocabulary for each language, the two sides often split a name differently. Here is what English makes of three names, on the left, and German, on the right. Our English text doesn't even contain a capital *K*:
+# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way. With a separate vocabulary for each language, the two sides often split a name differently. The output shows three names, split with the English vocabulary on the left, and with the German one on the right. Our English text doesn't even contain a capital *K*:
 
 # %%
 english = Tokenizer.train([source for source, _ in train[:4000]], vocab_size=1000)
@@ -716,7 +718,7 @@ assert 1.7 < n_tokens[2] < 1.85
 # %% [markdown]
 # A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word.
 #
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. At about 4,900 tokens, no pair is left to merge, because nearly every word of the training text is a single token. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because nearly every word of the training text is a single token. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
 # In the end, only a comparison of the translations decides. The [Results](../book/results.md) have one on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary alone hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
 #

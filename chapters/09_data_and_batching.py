@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Data and batching
 #
-# Below, 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model
-# processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
+# Below, 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -379,7 +378,7 @@ assert_close(loss, torch.stack(alone).sum())
 #
 # ### Exposure bias
 #
-# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token, we force the one of the sentence before, and greedy search, which always takes the most probable token, has to continue from there:
+# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token of each translation, we force the fourth token of another one. Then greedy search, which always takes the most probable token, has to continue from there:
 
 # %%
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
