@@ -194,6 +194,44 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
     return encoder[0](source)
 
 
+@stacks.mistake(
+    "both stacks in a single loop",
+    "You run through both lists at once, so a decoder layer reads the memory before the encoder has finished, and the "
+    "loop ends with the shorter list. Run the whole encoder first, and then the decoder.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    memory, y = source, target
+    for encode, decode in zip(encoder, decoder, strict=False):
+        memory = encode(memory)
+        y = decode(y, memory)
+    return y
+
+
+@stacks.mistake(
+    "the two arguments of a decoder layer swapped",
+    "You give each decoder layer the memory as its first argument. The first argument is what the layer transforms: "
+    "the target, and later the output of the layer before. The memory comes second.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    y, memory = target, _encoded(source, encoder)
+    for layer in decoder:
+        y = layer(memory, y)
+    return y
+
+
+@stacks.mistake(
+    "residual connections around the layers",
+    "You add the input of each layer to its output. The residual connections are inside the layers already.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    memory, y = source, target
+    for encode in encoder:
+        memory = memory + encode(memory)
+    for decode in decoder:
+        y = y + decode(y, memory)
+    return y
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +303,14 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states @ embedding.reshape(embedding.shape[::-1])
+
+
+@unembed.mistake(
+    "the most probable token",
+    "You return the id of the most probable token at each position. Return the logits of all tokens.",
+)
+def _(states: Tensor, embedding: Tensor) -> Tensor:
+    return (states @ embedding.T).argmax(-1)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -358,6 +404,39 @@ def _(n_in: int, n_out: int) -> float:
     return math.sqrt((1 / n_in + 1 / n_out) / 2)
 
 
+@xavier_deviation.mistake(
+    "the mean of two deviations",
+    "You compute a standard deviation for n_in and another for n_out, and average them. The variance is one over the "
+    "mean of both numbers.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return (1 / math.sqrt(n_in) + 1 / math.sqrt(n_out)) / 2
+
+
+@xavier_deviation.mistake(
+    "only one of the two numbers halved",
+    "A division comes before an addition, so you halve only one of the two numbers. Put their sum in parentheses.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return 1 / math.sqrt(n_in + n_out / 2)
+
+
+@xavier_deviation.mistake(
+    "rounded down to 0",
+    "Your result is 0 because something rounds it down: look for `//` and `int`. `/` keeps the fraction.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return math.sqrt(2 // (n_in + n_out))
+
+
+@xavier_deviation.mistake(
+    "half of the variance",
+    "A power comes before a division: `x ** 1 / 2` is half of `x`. Put the exponent in parentheses.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return 1 / (n_in + n_out)
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -420,8 +499,10 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 
 @count_parameters.mistake(
-    "two norms in a decoder layer",
-    "You count two norms for a decoder layer. It has three sublayers, and each has its own norm.",
+    "a decoder norm or a bias of the feed-forward networks missing",
+    "Your result is too small by 2d for each of the n pairs of layers. Either you count two norms for a decoder layer, "
+    "which has three, one for each sublayer. Or you leave out the bias of the second layer of both feed-forward "
+    "networks, which has d numbers.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=4)
@@ -526,6 +607,49 @@ def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, 4 * d, n, v)
 
 
+@count_parameters.mistake(
+    "no norm after the feed-forward networks",
+    "You count one norm for an encoder layer and two for a decoder layer. The feed-forward network is a sublayer, too, "
+    "and has a norm of its own.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v, norms=3)
+
+
+@count_parameters.mistake(
+    "no biases in the feed-forward networks",
+    "Your feed-forward networks have no biases. The first of their two layers has a bias of f numbers, the second one "
+    "of d numbers.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) - 2 * n * (f + d)
+
+
+@count_parameters.mistake(
+    "a single bias in each attention layer",
+    "You count one bias of d numbers for an attention layer. Each of its four linear layers has one: is a pair of "
+    "parentheses missing?",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) - 3 * 3 * d * n
+
+
+@count_parameters.mistake(
+    "only the encoder layers multiplied by n",
+    "You count n encoder layers, but a single decoder layer. Is a pair of parentheses missing?",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return (n - 1) * (_count(d, f, 1, 0, attentions=1, norms=2) - 2 * d * f - f - d) + _count(d, f, 1, v)
+
+
+@count_parameters.mistake(
+    "a bitwise operation in place of a power",
+    "You write `^`, which isn't a power in Python but an operation on bits. A power is written `**`.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + 3 * 4 * n * ((d ^ (2 + d)) - (d * d + d))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -581,3 +705,28 @@ def _(parameters: int) -> tuple[int, int]:
 @memory.mistake("the two results are swapped", "Both results are right, but in the wrong order: return training first.")
 def _(parameters: int) -> tuple[int, int]:
     return 2 * parameters, 16 * parameters
+
+
+@memory.mistake(
+    "gradients and optimiser state at inference",
+    "For inference you count gradients and moving averages, too. Only the parameters themselves are needed there.",
+)
+def _(parameters: int) -> tuple[int, int]:
+    return 16 * parameters, 8 * parameters
+
+
+@memory.mistake(
+    "as much at inference as in training",
+    "Your two results are the same. Inference needs the parameters alone, and each of them has 16 bits: how many bytes "
+    "is that?",
+)
+def _(parameters: int) -> tuple[int, int]:
+    return 16 * parameters, 16 * parameters
+
+
+@memory.mistake(
+    "one byte per parameter at inference",
+    "For inference you count one byte per parameter. In half precision, a number has 16 bits.",
+)
+def _(parameters: int) -> tuple[int, int]:
+    return 16 * parameters, parameters

@@ -1661,6 +1661,38 @@ def stacks_without_chain(source: Tensor, target: Tensor, encoder: Any, decoder: 
     return [layer(target, memory) for layer in decoder][-1]
 
 
+def stacks_in_one_loop(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
+    for i in range(min(len(encoder), len(decoder))):
+        source = encoder[i](source)
+        target = decoder[i](target, source)
+    return target
+
+
+def stacks_with_memory_first(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
+    memory = reduce(lambda x, layer: layer(x), encoder, source)
+    return reduce(lambda y, layer: layer(memory, y), decoder, target)
+
+
+def stacks_with_residuals(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
+    memory = reduce(lambda x, layer: layer(x) + x, encoder, source)
+    return reduce(lambda y, layer: layer(y, memory) + y, decoder, target)
+
+
+def count_by_parts(
+    d: int, f: int, n: int, v: int, attention: int = 0, feed_forward: int = 0, encoder_norms: int = 2, norms: int = 3
+) -> int:
+    attention = attention or 4 * (d * d + d)
+    feed_forward = feed_forward or d * f + f + f * d + d
+    encoder = attention + feed_forward + encoder_norms * 2 * d
+    decoder = 2 * attention + feed_forward + norms * 2 * d
+    return n * encoder + n * decoder + v * d
+
+
+def count_without_parentheses(d: int, f: int, n: int, v: int) -> int:
+    encoder = 4 * (d * d + d) + 2 * d * f + f + d + 4 * d
+    return n * encoder + (encoder + 4 * (d * d + d) + 2 * d) + v * d
+
+
 def pairs_split_at_spaces(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[tuple[str, str]]:
     kept: list[tuple[str, str]] = []
     for pair in pairs:
@@ -1711,6 +1743,32 @@ class WithoutGradients(train_your_own.DecoderLayer):
         ("count_parameters", count_in_one_product, "the embedding matrix counted once per layer"),
         ("count_parameters", count_2n_layers, "decoder layers like encoder layers"),
         ("memory", lambda parameters: (12 * parameters, 2 * parameters), "three numbers per parameter instead of four"),
+        ("stacks", stacks_in_one_loop, "both stacks in a single loop"),
+        ("stacks", stacks_with_memory_first, "the two arguments of a decoder layer swapped"),
+        ("stacks", stacks_with_residuals, "residual connections around the layers"),
+        ("unembed", lambda states, e: unembed_by_linear(states, e).max(-1).indices, "the most probable token"),
+        ("xavier_deviation", lambda n_in, n_out: (n_in**-0.5 + n_out**-0.5) / 2, "the mean of two deviations"),
+        ("xavier_deviation", lambda n_in, n_out: (n_in + n_out / 2) ** -0.5, "only one of the two numbers halved"),
+        ("xavier_deviation", lambda n_in, n_out: (1 // ((n_in + n_out) / 2)) ** 0.5, "rounded down to 0"),
+        ("xavier_deviation", lambda n_in, n_out: int((2 / (n_in + n_out)) ** 0.5), "rounded down to 0"),
+        ("xavier_deviation", lambda n_in, n_out: (2 / (n_in + n_out)) ** 1 / 2, "half of the variance"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, norms=2),
+         "a decoder norm or a bias of the feed-forward networks missing"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, feed_forward=d * f + f + f * d),
+         "a decoder norm or a bias of the feed-forward networks missing"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, encoder_norms=1, norms=2),
+         "no norm after the feed-forward networks"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, feed_forward=2 * d * f),
+         "no biases in the feed-forward networks"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, attention=4 * d * d + d),
+         "a single bias in each attention layer"),
+        ("count_parameters", lambda d, f, n, v: count_by_parts(d, f, n, v, attention=4 * (d ^ 2 + d)),
+         "a bitwise operation in place of a power"),
+        ("count_parameters", count_without_parentheses, "only the encoder layers multiplied by n"),
+        ("memory", lambda parameters: (16 * parameters, 4 * 2 * parameters),
+         "gradients and optimiser state at inference"),
+        ("memory", lambda parameters: (16 * parameters, 16 * parameters), "as much at inference as in training"),
+        ("memory", lambda parameters: (16 * parameters, parameters), "one byte per parameter at inference"),
         ("clean_pairs", pairs_split_at_spaces, "an empty side counted as one word"),
         ("batches_by_tokens", batches_cleared, "one list for all batches"),
         ("mean_loss", lambda x, y, p: (x * (y != p)).sum() / ((y != p).sum() + 1), "divided by one more"),
