@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from exercises.check import Topic
 from exercises.errors import RefusedError
@@ -152,6 +152,46 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     return {pair: count for symbols, count in zip(words, counts, strict=True) for pair in pairwise(symbols)}
 
 
+@count_pairs.mistake(
+    "the first occurrence counted as one",
+    "When a pair occurs for the first time, you count 1. It counts as often as its word occurs, the first time, too.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: dict[SymbolPair, int] = {}
+    for symbols, count in zip(words, counts, strict=True):
+        for pair in pairwise(symbols):
+            found[pair] = found[pair] + count if pair in found else 1
+    return found
+
+
+@count_pairs.mistake(
+    "only the first word", "You count the pairs of the first word only. Is your `return` inside the outer loop?"
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    return count_pairs.reference(words[:1], counts[:1])
+
+
+@count_pairs.mistake(
+    "symbols that aren't adjacent",
+    "You pair each symbol with all those after it. Count only the pair of a symbol and the next one.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: Counter[SymbolPair] = Counter()
+    for symbols, count in zip(words, counts, strict=True):
+        for pair in combinations(symbols, 2):
+            found[pair] += count
+    return dict(found)
+
+
+@count_pairs.mistake(
+    "the last symbol paired with the first",
+    "You also count the last symbol of a word with its first one: in Python, the index -1 is the last entry of a list. "
+    "The first symbol has no left neighbour.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    return count_pairs.reference([[*symbols[-1:], *symbols] for symbols in words], counts)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +313,42 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs)
 
 
+@best_pair.mistake(
+    "ties broken the wrong way round",
+    "Among equally frequent pairs you take the longest, and of those the last one by code points. It should be the "
+    "shortest and the first. A large count is wanted, but a small length: one of the two needs a minus sign.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return max(pairs, key=lambda pair: (pairs[pair], len("".join(pair)), "".join(pair)))
+
+
+@best_pair.mistake(
+    "the last one counted",
+    "The pair is one of the most frequent, but among equally frequent ones you take the one that was counted last. "
+    "The text above has the rule for ties.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return max(list(pairs)[::-1], key=lambda pair: pairs[pair])
+
+
+@best_pair.mistake(
+    "ties broken by the pairs alone",
+    "Among equally frequent pairs you take the one that comes first when Python compares tuples. Compare the lengths "
+    "of the merged symbols first, and then the merged symbols.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return min(pairs, key=lambda pair: (-pairs[pair], pair))
+
+
+@best_pair.mistake(
+    "counts not used",
+    "You take the shortest merged symbol, and the counts make no difference. The most frequent pair comes first; the "
+    "length only breaks ties.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return min(pairs, key=lambda pair: (len("".join(pair)), "".join(pair)))
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +360,7 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     {"symbols": ["a"], "pair": ("a", "b")},
     {"symbols": ["a", "c", "a", "b", "a", "b"], "pair": ("a", "b")},
     {"symbols": ["ab", "c", "a", "bc"], "pair": ("a", "bc")},
+    {"symbols": ["a", "a", "b", "b"], "pair": ("a", "b")},
 )
 def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
     """The package's merge."""
@@ -326,7 +403,9 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "the second symbol is kept", "You merge the pair but keep its second symbol as well. Both symbols become one."
+    "the second symbol is kept",
+    "You merge the pair but keep its second symbol as well. Both symbols become one. (In a `for` loop, changing the "
+    "index has no effect on the next round.)",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return ["".join(two) if two == pair else two[0] for two in pairwise([*symbols, ""])]
@@ -390,13 +469,68 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "the merged symbol added character by character",
-    "`+=` with a string adds its characters one by one. Use `append`.",
+    "the merged symbol taken apart into characters",
+    "Your result consists of single characters. `+=` adds the characters of a string one by one, and `list` takes a "
+    "string apart. `append` adds it as a whole.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged: list[str] = []
     for symbol in bpe.merge_pair(symbols, pair):
         merged += symbol
+    return merged
+
+
+@merge_pair.mistake(
+    "the pair itself added",
+    "You add the pair, a tuple of two symbols. Join the two into one string.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str | SymbolPair]:
+    merged: list[str | SymbolPair] = []
+    i = 0
+    while i < len(symbols):
+        is_pair = tuple(symbols[i : i + 2]) == pair
+        merged.append(pair if is_pair else symbols[i])
+        i += 1 + is_pair
+    return merged
+
+
+@merge_pair.mistake(
+    "the pair merged in either order",
+    "You also merge the two symbols if they come in the other order. First and second have to agree with the pair.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        width = 2 if tuple(symbols[i : i + 2]) in (pair, pair[::-1]) else 1
+        merged.append("".join(symbols[i : i + width]))
+        i += width
+    return merged
+
+
+@merge_pair.mistake(
+    "any two symbols of the pair merged",
+    "You only ask whether two neighbours occur in the pair. The first has to be its first symbol, and the second its "
+    "second.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        width = 2 if len(symbols[i : i + 2]) == 2 and set(symbols[i : i + 2]) <= set(pair) else 1
+        merged.append("".join(symbols[i : i + width]))
+        i += width
+    return merged
+
+
+@merge_pair.mistake(
+    "only the first symbol compared",
+    "You merge wherever the first symbol of the pair is found. Compare the next symbol with the second one, too.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
+    merged, i = [], 0
+    while i < len(symbols):
+        width = 2 if symbols[i] == pair[0] else 1
+        merged.append("".join(symbols[i : i + width]))
+        i += width
     return merged
 
 
@@ -510,6 +644,18 @@ def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, merge=lambda symbols, pair: symbols)
+
+
+@learn.mistake(
+    "the mark added to each word", "You put the mark ▁ in front of each word. Here, words are split as they are."
+)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn({f"▁{word}": count for word, count in text.items()}, n_merges)
+
+
+@learn.mistake("only the first merge", "You return after the first merge. Is your `return` inside the loop?")
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair] | None:
+    return _learn(text, 1) if n_merges else None
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -645,6 +791,19 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
     return symbols
 
 
+@segment.mistake("only the first merge", "You return after the first merge. Is your `return` inside the loop?")
+def _(word: str, merges: list[SymbolPair]) -> list[str] | None:
+    return bpe.merge_pair(list(word), merges[0]) if merges else None
+
+
+@segment.mistake(
+    "the word not split into characters",
+    "Your list contains the whole word, so there is nothing to merge. Start with a list of its characters.",
+)
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
+    return [word]
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -654,6 +813,7 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
     {"symbols": ["▁a", "b"]},
     {"symbols": ["▁", "▁a", "▁"]},
     {"symbols": ["ly", "▁run"]},
+    {"symbols": ["▁to▁", "be"]},
     {"symbols": []},
 )
 def decode(symbols: list[str]) -> str:
@@ -712,3 +872,44 @@ def _(symbols: list[str]) -> list[str]:
 )
 def _(symbols: list[str]) -> str:
     return "".join(symbols).replace("▁", " ").strip()
+
+
+@decode.mistake(
+    "symbols joined with spaces",
+    "You put a space between all symbols, and keep the marks. Only a mark stands for a space.",
+)
+def _(symbols: list[str]) -> str:
+    return " ".join(symbols)
+
+
+@decode.mistake(
+    "a space for each symbol and each mark",
+    "You put a space between all symbols, and another one in place of each mark. Only a mark stands for a space.",
+)
+def _(symbols: list[str]) -> str:
+    return " ".join(symbols).replace("▁", " ").removeprefix(" ")
+
+
+@decode.mistake(
+    "all spaces at the beginning removed",
+    "You remove every space at the beginning. Only the one from the first mark is removed; those after it belong to "
+    "the text.",
+)
+def _(symbols: list[str]) -> str:
+    return "".join(symbols).replace("▁", " ").lstrip()
+
+
+@decode.mistake(
+    "the first mark removed wherever it is",
+    "You remove the first mark even if it isn't at the very beginning. There it stands for a space.",
+)
+def _(symbols: list[str]) -> str:
+    return "".join(symbols).replace("▁", "", 1).replace("▁", " ")
+
+
+@decode.mistake(
+    "only marks at the start of a symbol",
+    "You look for the mark only at the start of a symbol. Every mark becomes a space, wherever it is.",
+)
+def _(symbols: list[str]) -> str:
+    return "".join(f" {symbol[1:]}" if symbol[:1] == "▁" else symbol for symbol in symbols).removeprefix(" ")

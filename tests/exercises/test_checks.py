@@ -1693,6 +1693,102 @@ def count_without_parentheses(d: int, f: int, n: int, v: int) -> int:
     return n * encoder + (encoder + 4 * (d * d + d) + 2 * d) + v * d
 
 
+def pairs_begun_with_one(words: list[list[str]], counts: list[int]) -> dict[tuple[str, str], int]:
+    pairs: dict[tuple[str, str], int] = {}
+    for word, count in zip(words, counts, strict=True):
+        for first, second in pairwise(word):
+            if (first, second) not in pairs:
+                pairs[first, second] = 1
+            else:
+                pairs[first, second] += count
+    return pairs
+
+
+def pairs_of_one_word(words: list[list[str]], counts: list[int]) -> Any:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for word, count in zip(words, counts, strict=True):
+        for pair in pairwise(word):
+            pairs[pair] += count
+        return pairs
+    return None
+
+
+def pairs_with_all_later_symbols(words: list[list[str]], counts: list[int]) -> dict[Any, int]:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for word, count in zip(words, counts, strict=True):
+        for i in range(len(word)):
+            for second in word[i + 1 :]:
+                pairs[word[i], second] += count
+    return pairs
+
+
+def pairs_by_negative_index(words: list[list[str]], counts: list[int]) -> dict[Any, int]:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for word, count in zip(words, counts, strict=True):
+        for i in range(len(word)):
+            pairs[word[i - 1], word[i]] += count
+    return pairs
+
+
+def last_of_the_best(pairs: dict[tuple[str, str], int]) -> tuple[str, str]:
+    best = next(iter(pairs))
+    for pair, count in pairs.items():
+        if count >= pairs[best]:
+            best = pair
+    return best
+
+
+def best_by_sorting_backwards(pairs: dict[tuple[str, str], int]) -> tuple[str, str]:
+    return sorted(pairs, key=lambda pair: (pairs[pair], len(pair[0] + pair[1]), pair[0] + pair[1]), reverse=True)[0]
+
+
+def merged_where(fits: Any, join: Any = "".join) -> Any:
+    def answer(symbols: list[str], pair: tuple[str, str]) -> list[Any]:
+        merged, skip = [], False
+        for i, symbol in enumerate(symbols):
+            if skip:
+                skip = False
+            elif skip := i + 1 < len(symbols) and fits(symbol, symbols[i + 1], pair):
+                merged.append(join((symbol, symbols[i + 1])))
+            else:
+                merged.append(symbol)
+        return merged
+
+    return answer
+
+
+def learned_with_marks(text: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
+    marked = {"▁" + word: count for word, count in text.items()}
+    return subword_tokenization.learn.reference(marked, n_merges)
+
+
+def learned_once(text: dict[str, int], n_merges: int) -> Any:
+    words, merges = [list(word) for word in text], []
+    for _ in range(n_merges):
+        merges.append(best_by_sorting(pairs_by_counter(words, list(text.values()))))
+        return merges
+    return None
+
+
+def segmented_once(word: str, merges: list[tuple[str, str]]) -> Any:
+    symbols = list(word)
+    for pair in merges:
+        symbols = subword_tokenization.merge_pair.reference(symbols, pair)
+        return symbols
+    return None
+
+
+def segmented_as_a_whole(word: str, merges: list[tuple[str, str]]) -> list[str]:
+    return reduce(subword_tokenization.merge_pair.reference, merges, word.split())
+
+
+def decoded_symbol_by_symbol(symbols: list[str]) -> str:
+    text = ""
+    for symbol in symbols:
+        text += " " + symbol[1:] if symbol.startswith("▁") else symbol
+    return text.removeprefix(" ")
+
+
 def pairs_split_at_spaces(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[tuple[str, str]]:
     kept: list[tuple[str, str]] = []
     for pair in pairs:
@@ -1769,6 +1865,34 @@ class WithoutGradients(train_your_own.DecoderLayer):
          "gradients and optimiser state at inference"),
         ("memory", lambda parameters: (16 * parameters, 16 * parameters), "as much at inference as in training"),
         ("memory", lambda parameters: (16 * parameters, parameters), "one byte per parameter at inference"),
+        ("count_pairs", pairs_begun_with_one, "the first occurrence counted as one"),
+        ("count_pairs", pairs_of_one_word, "only the first word"),
+        ("count_pairs", pairs_with_all_later_symbols, "symbols that aren't adjacent"),
+        ("count_pairs", pairs_by_negative_index, "the last symbol paired with the first"),
+        ("best_pair", best_by_sorting_backwards, "ties broken the wrong way round"),
+        ("best_pair", last_of_the_best, "the last one counted"),
+        ("best_pair", lambda pairs: sorted(p for p in pairs if pairs[p] == max(pairs.values()))[0],
+         "ties broken by the pairs alone"),
+        ("best_pair", lambda pairs: sorted(pairs, key=lambda p: (len(p[0]) + len(p[1]), p[0] + p[1]))[0],
+         "counts not used"),
+        ("merge_pair", merged_where(lambda a, b, pair: (a, b) == pair, join=tuple), "the pair itself added"),
+        ("merge_pair", merged_where(lambda a, b, pair: sorted((a, b)) == sorted(pair)),
+         "the pair merged in either order"),
+        ("merge_pair", merged_where(lambda a, b, pair: a in pair and b in pair), "any two symbols of the pair merged"),
+        ("merge_pair", lambda symbols, pair: list("".join(symbols)), "the merged symbol taken apart into characters"),
+        ("merge_pair", merged_where(lambda a, b, pair: a == pair[0]), "only the first symbol compared"),
+        ("learn", learned_with_marks, "the mark added to each word"),
+        ("learn", learned_once, "only the first merge"),
+        ("segment", segmented_once, "only the first merge"),
+        ("segment", segmented_as_a_whole, "the word not split into characters"),
+        ("decode", lambda symbols: " ".join(symbols), "symbols joined with spaces"),
+        ("decode", lambda symbols: re.sub("^ ", "", re.sub("▁", " ", " ".join(symbols))),
+         "a space for each symbol and each mark"),
+        ("decode", lambda symbols: "".join(symbols).lstrip("▁").replace("▁", " "),
+         "all spaces at the beginning removed"),
+        ("decode", lambda symbols: re.sub("▁", " ", re.sub("▁", "", "".join(symbols), count=1)),
+         "the first mark removed wherever it is"),
+        ("decode", decoded_symbol_by_symbol, "only marks at the start of a symbol"),
         ("clean_pairs", pairs_split_at_spaces, "an empty side counted as one word"),
         ("batches_by_tokens", batches_cleared, "one list for all batches"),
         ("mean_loss", lambda x, y, p: (x * (y != p)).sum() / ((y != p).sum() + 1), "divided by one more"),
