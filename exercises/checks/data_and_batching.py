@@ -41,6 +41,7 @@ Order = Callable[[int], list[int]]
             ("Stop", "Halt sofort an"),
             ("Will you please come in", "Herein bitte"),
             ("The vote is now over", "Beendet"),
+            ("We will have to wait for now", "Wir müssen eben warten"),
         ],
         "max_words": 9,
         "max_ratio": 2.0,
@@ -337,6 +338,40 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     return dropped
 
 
+@clean_pairs.mistake(
+    "the difference instead of the ratio",
+    "You subtract the numbers of words and compare the difference with max_ratio. A ratio is how many times as many "
+    "words the longer side has.",
+)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), lambda a, b: abs(a - b) > max_ratio))
+
+
+@clean_pairs.mistake(
+    "lists of words returned",
+    "You keep the right pairs, but return the words of each side as a list. Return each sentence exactly as it was.",
+)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[tuple[list[str], list[str]]]:
+    words: list[tuple[list[str], list[str]]] = []
+    for source, target in clean_pairs.reference(pairs, max_words, max_ratio):
+        if (source.split(), target.split()) not in words:
+            words.append((source.split(), target.split()))
+    return words
+
+
+@clean_pairs.mistake(
+    "pairs removed from the list of the loop",
+    "You remove pairs from the list that your loop runs through, so the pair after each of them is skipped. Collect "
+    "the pairs that you keep in a new list.",
+)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    rest = list(pairs)
+    for pair in rest:
+        if not clean_pairs.reference([pair], max_words, max_ratio):
+            rest.remove(pair)
+    return _once(rest)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -513,7 +548,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 @topic.exercise(
     {"lengths": [2, 4, 3], "batches": [[0, 1], [2]]},
     {"lengths": [5, 5], "batches": [[1, 0]]},
-    {"lengths": [7, 1, 3, 3, 8, 2], "batches": [[1, 5], [4, 2, 3], [0]]},
+    {"lengths": [7, 1, 3, 3, 8, 2], "batches": [[1, 5], [0], [4, 2, 3]]},
     {"lengths": [6, 1, 2, 9, 4], "batches": [[0, 1], [3, 4], [2]]},
 )
 def padding_share(lengths: list[int], batches: Rows) -> float:
@@ -613,6 +648,41 @@ def _(lengths: list[int], batches: Rows) -> float:
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return 1 - sum(lengths[i] for i in batches[0]) / _cells(lengths, batches[:1])
+
+
+@padding_share.mistake(
+    "the share rounded down", "You divide by `//`, so every share becomes 0. `/` keeps the fraction."
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    return (_cells(lengths, batches) - sum(lengths)) // _cells(lengths, batches)
+
+
+@padding_share.mistake(
+    "only the tokens divided",
+    "A division comes before a subtraction, so you divide only the number of tokens. Put the difference in "
+    "parentheses.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    cells = _cells(lengths, batches)
+    return cells - sum(lengths) / cells
+
+
+@padding_share.mistake(
+    "only the last batch",
+    "This is the share of padding in the last batch. Each batch should add to the totals, rather than replace them.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    return 1 - sum(lengths[i] for i in batches[-1]) / _cells(lengths, batches[-1:])
+
+
+@padding_share.mistake(
+    "places in the batch taken for indices",
+    "In every batch you look up the first lengths of the list. The indices of its sentences are the numbers in the "
+    "batch, not their places in it.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    cells = sum(len(batch) * max(lengths[: len(batch)]) for batch in batches)
+    return 1 - sum(lengths) / cells
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -788,6 +858,54 @@ def _(lengths: list[int], budget: int) -> Rows:
     return [[len(lengths) - 1 - i for i in batch] for batch in reverse]
 
 
+@batches_by_tokens.mistake(
+    "closed one sentence too late",
+    "You add a sentence first, and close the batch when it is over the budget already. Check before you add it.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    return _cut(lengths, lambda batch, i: len(batch) * lengths[batch[-1]] > budget)
+
+
+@batches_by_tokens.mistake(
+    "every batch as wide as the longest sentence of all",
+    "You count rows as long as the longest sentence of all. The rows of a batch are as long as its own longest "
+    "sentence.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    return _cut(lengths, lambda batch, i: (len(batch) + 1) * max(lengths) > budget)
+
+
+@batches_by_tokens.mistake(
+    "one index for all sentences of a length",
+    "You sort the lengths and look up where each of them is. `index` always finds the first place, so sentences of the "
+    "same length all get its index. Sort indices instead.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    return [[lengths.index(lengths[i]) for i in batch] for batch in batches_by_tokens.reference(lengths, budget)]
+
+
+@batches_by_tokens.mistake(
+    "the first sentence of a batch twice",
+    "You start a new batch with the sentence, and then append the same sentence again.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    batches: Rows = [[]]
+    for i in _by_length(lengths):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > budget:
+            batches.append([i])
+        batches[-1].append(i)
+    return batches
+
+
+@batches_by_tokens.mistake(
+    "sentences over the budget skipped",
+    "You skip sentences that are longer than the budget. Each of them should be a batch of its own.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    batches = batches_by_tokens.reference(lengths, budget)
+    return [batch for batch in batches if lengths[batch[0]] <= budget] or [[]]
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -807,6 +925,12 @@ def four_or_two(epoch: int) -> list[int]:
     """[3, 1, 0, 2] in even epochs, [1, 0] in odd ones"""
     _bounded(epoch)
     return [1, 0] if epoch % 2 else [3, 1, 0, 2]
+
+
+def five_batches(epoch: int) -> list[int]:
+    """0 to 4 in a circle, beginning with the number of the epoch"""
+    _bounded(epoch)
+    return [(epoch + i) % 5 for i in range(5)]
 
 
 class Kept:
@@ -829,6 +953,7 @@ class Kept:
     {"order": three_batches, "epoch": 1, "step": 0, "count": 2},
     {"order": three_batches, "epoch": 0, "step": 2, "count": 3},
     {"order": three_batches, "epoch": 1, "step": 3, "count": 2},
+    {"order": five_batches, "epoch": 2, "step": 2, "count": 3},
     {"order": four_or_two, "epoch": 4, "step": 1, "count": 10},
     {"order": Kept([[2, 0, 1], [1, 2, 0]]), "epoch": 0, "step": 1, "count": 4},
 )
@@ -963,3 +1088,46 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
         batches.append(order(epoch)[step])
         step += 1
     return batches
+
+
+@read_on.mistake(
+    "the epoch cut off at the index count",
+    "You cut the epoch off at the index `count`. That many batches are wanted from `step` on, not from the beginning.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    batches = order(epoch)[step:count]
+    while len(batches) < count:
+        epoch += 1
+        batches += order(epoch)
+    return batches[:count]
+
+
+@read_on.mistake(
+    "the batches before the step",
+    "You take the batches that have been used: `step` of them, from the beginning. Take those that are left.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    batches = order(epoch)[:step]
+    while len(batches) < count:
+        epoch += 1
+        batches += order(epoch)
+    return batches[:count]
+
+
+@read_on.mistake(
+    "whole epochs", "You append whole epochs until there are enough batches, and return all of them. Cut off the rest."
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    batches = order(epoch)[step:]
+    while len(batches) < count:
+        epoch += 1
+        batches += order(epoch)
+    return batches
+
+
+@read_on.mistake(
+    "each epoch in the order of the numbers",
+    "You count the batches from 0 up. `order` says in which order they come.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    return read_on.reference(lambda e: list(range(len(order(e)))), epoch, step, count)

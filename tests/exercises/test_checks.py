@@ -1799,6 +1799,101 @@ def pairs_split_at_spaces(pairs: list[tuple[str, str]], max_words: int, max_rati
     return kept
 
 
+def pairs_removed_in_the_loop(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[tuple[str, str]]:
+    rest, kept = list(pairs), set()
+    for pair in rest:
+        short, long = sorted(len(side.split()) for side in pair)
+        if short == 0 or long > max_words or long > max_ratio * short or pair[0].split() == pair[1].split():
+            rest.remove(pair)
+    return [pair for pair in rest if not (pair in kept or kept.add(pair))]  # type: ignore[func-returns-value]
+
+
+def pairs_kept_if(drop: Any, keep: Any = lambda source, target: (source, target)) -> Any:
+    def answer(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[Any]:
+        kept: list[Any] = []
+        for source, target in pairs:
+            a, b = source.split(), target.split()
+            if min(len(a), len(b)) == 0 or max(len(a), len(b)) > max_words or a == b:
+                continue
+            if not drop(len(a), len(b), max_ratio) and keep(source, target) not in kept:
+                kept.append(keep(source, target))
+        return kept
+
+    return answer
+
+
+def share_of_padding(lengths: list[int], batches: list[list[int]], wide: Any = None, divide: Any = None) -> Any:
+    positions = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
+    if wide is not None:
+        positions = sum(len(batch) * wide(lengths, batch) for batch in batches)
+    return divide(positions, sum(lengths)) if divide else (positions - sum(lengths)) / positions
+
+
+def share_in_the_last_batch(lengths: list[int], batches: list[list[int]]) -> float:
+    for batch in batches:
+        positions = len(batch) * max(lengths[i] for i in batch)
+        tokens = sum(lengths[i] for i in batch)
+    return (positions - tokens) / positions
+
+
+def batches_closed_late(lengths: list[int], budget: int) -> list[list[int]]:
+    batches, batch = [], []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        batch.append(i)
+        if len(batch) * lengths[i] > budget:
+            batches.append(batch)
+            batch = []
+    return [*batches, batch] if batch else batches
+
+
+def batches_of_fixed_size(lengths: list[int], budget: int) -> list[list[int]]:
+    size = max(1, budget // max(lengths))
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    return [order[i : i + size] for i in range(0, len(order), size)]
+
+
+def batches_by_lookup(lengths: list[int], budget: int) -> list[list[int]]:
+    batches: list[list[int]] = [[]]
+    for length in sorted(lengths):
+        if batches[-1] and (len(batches[-1]) + 1) * length > budget:
+            batches.append([])
+        batches[-1].append(lengths.index(length))
+    return batches
+
+
+def batches_with_a_double(lengths: list[int], budget: int) -> list[list[int]]:
+    batches, batch = [], []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batch and (len(batch) + 1) * lengths[i] > budget:
+            batches.append(batch)
+            batch = [i]
+        batch.append(i)
+    return [*batches, batch]
+
+
+def batches_without_long_sentences(lengths: list[int], budget: int) -> list[list[int]]:
+    batches, batch = [], []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if lengths[i] > budget:
+            continue
+        if batch and (len(batch) + 1) * lengths[i] > budget:
+            batches.append(batch)
+            batch = []
+        batch.append(i)
+    return [*batches, batch]
+
+
+def read_from(first: Any, later: Any = lambda batches: batches, cut: bool = True) -> Any:
+    def answer(order: Any, epoch: int, step: int, count: int) -> list[int]:
+        batches = first(order(epoch), step, count)
+        while len(batches) < count:
+            epoch += 1
+            batches = batches + later(order(epoch))
+        return batches[:count] if cut else batches
+
+    return answer
+
+
 def batches_cleared(lengths: list[int], budget: int) -> list[list[int]]:
     batches, batch = [], []  # type: ignore[var-annotated]
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
@@ -1894,6 +1989,31 @@ class WithoutGradients(train_your_own.DecoderLayer):
          "the first mark removed wherever it is"),
         ("decode", decoded_symbol_by_symbol, "only marks at the start of a symbol"),
         ("clean_pairs", pairs_split_at_spaces, "an empty side counted as one word"),
+        ("clean_pairs", pairs_removed_in_the_loop, "pairs removed from the list of the loop"),
+        ("clean_pairs", pairs_kept_if(lambda a, b, ratio: a - b > ratio or b - a > ratio),
+         "the difference instead of the ratio"),
+        ("clean_pairs", pairs_kept_if(lambda a, b, ratio: a > ratio * b or b > ratio * a,
+                                      keep=lambda source, target: (source.split(), target.split())),
+         "lists of words returned"),
+        ("padding_share", lambda lengths, batches: share_of_padding(lengths, batches, divide=lambda n, m: (n - m) // n),
+         "the share rounded down"),
+        ("padding_share", lambda lengths, batches: share_of_padding(lengths, batches, divide=lambda n, m: n - m / n),
+         "only the tokens divided"),
+        ("padding_share", lambda lengths, batches: share_of_padding(
+            lengths, batches, wide=lambda all_lengths, batch: max(all_lengths[i] for i, _ in enumerate(batch))),
+         "places in the batch taken for indices"),
+        ("padding_share", share_in_the_last_batch, "only the last batch"),
+        ("batches_by_tokens", batches_closed_late, "closed one sentence too late"),
+        ("batches_by_tokens", batches_of_fixed_size, "every batch as wide as the longest sentence of all"),
+        ("batches_by_tokens", batches_by_lookup, "one index for all sentences of a length"),
+        ("batches_by_tokens", batches_with_a_double, "the first sentence of a batch twice"),
+        ("batches_by_tokens", batches_without_long_sentences, "sentences over the budget skipped"),
+        ("read_on", read_from(lambda batches, step, count: batches[step:count]),
+         "the epoch cut off at the index count"),
+        ("read_on", read_from(lambda batches, step, count: batches[:step]), "the batches before the step"),
+        ("read_on", read_from(lambda batches, step, count: batches[step:], cut=False), "whole epochs"),
+        ("read_on", read_from(lambda batches, step, count: sorted(batches)[step:], later=sorted),
+         "each epoch in the order of the numbers"),
         ("batches_by_tokens", batches_cleared, "one list for all batches"),
         ("mean_loss", lambda x, y, p: (x * (y != p)).sum() / ((y != p).sum() + 1), "divided by one more"),
         ("learning_rate", step_counted_from_0, "one step behind"),
