@@ -127,6 +127,16 @@ EXPLANATIONS = {
     r"TypeError: unhashable type": (
         "The keys of a dict and the elements of a set must be immutable. Use a tuple in place of a list."
     ),
+    r"TypeError: .* object is not callable": (
+        "You put parentheses after a value that isn't a function, and Python tries to call it. Is an operator missing? "
+        "Is it a list whose entries should be called one by one? Or does another value have the function's name?"
+    ),
+    r"TypeError: .*(function|method)\S* object is not subscriptable": (
+        "You put square brackets after a function. Call it first, with parentheses."
+    ),
+    r"ValueError: expected sequence of length": (
+        "A tensor is rectangular, and your rows have different lengths. Pad the shorter ones first."
+    ),
     r"TypeError: .*NoneType": ("One of these values is None. Does the function that it comes from return anything?"),
     r"TypeError": ("A value has another type than this step needs. Print its type before this line."),
     r"AttributeError": ("This value has no such method or attribute. Is it what you take it for?"),

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from numbers import Real
 from typing import Any
@@ -328,6 +329,13 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], str]] = {
     ),
     "rounded down": (math.floor, "Your result is the right one, rounded down: look for `//`, `int(…)` and `floor`."),
     "rounded": (round, "Your result is the right one, rounded."),
+    **{
+        f"rounded to {n} decimal place{'s' * (n > 1)}": (
+            partial(round, ndigits=n),
+            "Your result is the right one, rounded. Return all of its decimal places.",
+        )
+        for n in range(1, 5)
+    },
     "the absolute value of the right result": (abs, "Your numbers have the right size, but none is negative."),
     "clipped at 0": (lambda x: max(x, 0.0), "Where the result should be negative, yours is 0."),
     "clipped at 1": (lambda x: min(x, 1.0), "Where the result should be larger than 1, yours is 1."),

@@ -89,6 +89,19 @@ def test_masks(change: Any, found: str) -> None:
     assert title(*((change(mask), mask) for mask in (causal_mask(3), causal_mask(4)))) == found
 
 
+def test_rounded_results() -> None:
+    assert title(*((round(x, 2), x) for x in (0.181818, 0.378412))) == "rounded to 2 decimal places"
+    assert title(*((round(x, 1), x) for x in (0.181818, 0.378412))) == "rounded to 1 decimal place"
+    assert title(*((round(x), x) for x in (2.4, 0.7))) == "rounded"
+    assert title((0.18, 0.181818), (0.37, 0.378412)) != "rounded to 2 decimal places", "one is cut off"
+    assert judge("padding_share", lambda lengths, batches: round(reference("padding_share")(lengths, batches), 2))[
+        :2
+    ] == [
+        "rounded to 2 decimal places",
+        "Your result is the right one, rounded. Return all of its decimal places.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("wrong", "found"),
     [([1, 3, 5], "every second entry is wrong"), ([1, 2, 3, 4, 5], "only the first entry is right"), ([1], None)],
@@ -183,6 +196,12 @@ def raised(function: Any) -> BaseException:
         (lambda: min([]), "nothing left to choose from"),
         (lambda: 1 // 0, "divide by"),
         (lambda: math.log(0), "0 or negative"),
+        (lambda: TABLE.T(), "isn't a function"),
+        (lambda: TABLE.shape(1), "isn't a function"),
+        (lambda: abs[-1], "Call it first"),
+        (lambda: TABLE.size[0], "Call it first"),
+        (lambda: raised[0], "Call it first"),
+        (lambda: torch.tensor([[1], [2, 3]]), "Pad the shorter ones"),
     ],
 )
 def test_exceptions_are_explained(function: Any, said: str) -> None:
