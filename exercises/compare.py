@@ -117,7 +117,8 @@ def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected
 def type_with_article(value: Any) -> str:
     """Return the name of a value's type with its article, such as "a Tensor"."""
     name = type(value).__name__
-    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+    sounds_like_vowel = name[0] in "aeioAEIO" or name.startswith("nd")  # as in "ndarray"
+    return f"{'an' if sounds_like_vowel else 'a'} {name}"
 
 
 def _family(value: Any) -> type:

@@ -1525,7 +1525,7 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
         ("attention_scores", lambda q, k: scores(q, k)[:1], "the shape (1, 3), and should have (2, 3)"),
         ("attention_scores", lambda q, k: scores(q, k).double(), "has the dtype float64, and should have float32"),
         ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, and should be a Tensor"),
-        ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is a ndarray, and should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is an ndarray, and should be a Tensor"),
         ("attention_scores", lambda q, k: scores(q, k).to("meta"), "another device\nYour result is on the device meta"),
         ("attention_scores", lambda q, k: scores(q, k).to_sparse(), "the result is sparse\nReturn an ordinary tensor"),
         ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "contains NaN"),

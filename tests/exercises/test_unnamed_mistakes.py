@@ -227,7 +227,7 @@ def test_a_tensor_in_place_of_a_list_is_explained() -> None:
     assert said[0] == "values is a list, and should be a Tensor: the values are right, only the type is wrong"
     assert judge("look_up", lambda *inputs: 10**400)[0] == "the result is an int, and should be a Tensor"
     array = judge("average_checkpoints", lambda checkpoints: np.array(reference("average_checkpoints")(checkpoints)))
-    assert array[0] == "the result is a ndarray, and should be a dict"
+    assert array[0] == "the result is an ndarray, and should be a dict"
 
 
 def test_tensors_in_a_dict_may_have_the_right_numbers_in_another_shape() -> None:
