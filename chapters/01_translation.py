@@ -224,7 +224,7 @@ Picture(
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to the vector. With such a **residual connection** nothing is lost on the way, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
+# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
 #
 # The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
@@ -265,7 +265,7 @@ assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
 # %% [markdown]
 # This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
 #
-# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. These vectors are the memory, which `encode` returns. The mask that it also returns marks the *padding* that fills up the shorter sentences of a batch. Our batch of one sentence has none.
+# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. These vectors are the memory. `model.encode` returns it together with a mask, which marks the *padding* that fills up the shorter sentences of a batch. Our batch of one sentence has none.
 
 # %%
 with torch.no_grad():
@@ -432,7 +432,7 @@ SourceCode(Transformer.forward)
 #
 # How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values.
 #
-# The package can record all weights while the model runs. We pick two heads of the cross-attention. The code counts layers and heads from 0, the text and the figures from 1:
+# The package can record all weights while the model runs. We pick two cross-attention heads, one from layer 2 and one from layer 3. The code counts layers and heads from 0, the text and the figures from 1:
 
 # %%
 from transformer.inspection import record_attention
@@ -496,7 +496,7 @@ for weights, expected in (
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual variants were the **LSTM** and the **GRU**, whose gates help information to survive in the state for longer. Three weaknesses of recurrent networks led to the Transformer.
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Three weaknesses of recurrent networks led to the Transformer.
 #
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from. The Transformer's memory, too, has one vector for each token.
 #
@@ -590,7 +590,7 @@ assert max(by_attention) < 1.3 * min(by_attention)
 #
 # ## Encoder-only and decoder-only models
 #
-# Take one half of the Transformer, and you have another famous family of models. The families differ in which positions may attend to which. In the grids below, a row is a token that the model reads, and a filled cell is a token that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
+# Each half of the Transformer is a famous family of models on its own. The families differ in which positions may attend to which. In the grids below, a row is a token that the model reads, and a filled cell is a token that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -616,7 +616,7 @@ Row(
         alt="The same prefix by four English words, all cells filled.",
     ),
     caption=(
-        "Each row is a position, and its green cells are what it may attend to. "
+        "Each row is a position. It may attend to the green cells, not to those with a ×. "
         "Only the decoder's self-attention hides later positions."
     ),
 )
@@ -718,7 +718,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>B. One vector for each source token</summary>
 #
-# **Right.** At every step, the heads that read the memory weight them anew.
+# **Right.** At every step, the cross-attention heads weight these vectors anew.
 #
 # </details>
 # <details><summary>C. The source tokens</summary>
@@ -744,7 +744,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. Much of this advantage is on paper only: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ as well. What decides is the order of the work: the recurrent layer's forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice attention saves less: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ as well. What matters more on a GPU is the order of the work: the recurrent layer's forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #

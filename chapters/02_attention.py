@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# What does *it* refer to in each of the sentences below? In the first it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, whose numbers are made up, the thicker an arc, the more weight *it* gives to the word at the other end.
+# What does *it* refer to in each of the sentences below? In the first it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -137,9 +137,9 @@ sour = torch.tensor([0.0, 1])
 (key @ sour).softmax(dim=0) @ value  # (2,): er, sie
 
 # %% [markdown]
-# This time the answer is *sie*. The paper's formula also divides the scores by a constant, which the section *Why the scores are scaled* adds.
+# This time the answer is *sie*. The paper's formula also divides the scores by a constant; we leave that out until the section *Why the scores are scaled*.
 #
-# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom. The colours mean the same in all drawings of this course: **query blue, key orange, value green**.
+# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom. In the course's drawings of attention, these colours always mean the same: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -291,7 +291,7 @@ assert 0.45 < q_k_v[:, :256].var() < 0.55
 #
 # When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# We measure the largest of the 16 weights. Training can change it only by changing the vectors, so we also measure the norm of its gradient *with respect to the query*. The function returns the median of the weight, and the quartiles of the norm, over the 1,000 queries.
+# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. Over the 1,000 queries, the function returns the median of the weight and the quartiles of the gradient's norm.
 
 
 # %%
@@ -310,7 +310,7 @@ unscaled = [largest_weight(d_k, divisor=1) for d_k in sizes]
 scaled = [largest_weight(d_k, divisor=math.sqrt(d_k)) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the line is the median norm of the gradient, and the shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
+# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the lines are median norms of the gradient, and each shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -320,7 +320,7 @@ gradient_curves = curves(
     sizes,
     {label: [norms[1] for _, norms in line] for label, line in labels.items()},
     "$d_k$",
-    "Norm of its gradient w.r.t. the query",
+    "Gradient norm of the largest weight",
     log2_x=True,
 )
 (axes,) = gradient_curves.axes
@@ -558,7 +558,7 @@ assert_close(weights, recorded["decoder.2.cross_attention"][0, 1])
 output.shape  # (German tokens, d_v)
 
 # %% [markdown]
-# They are the weights that the head used, and the heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
+# The weights equal the recorded ones, and their heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
 
 # %% tags=["hide-input"]
 rows, columns = (
@@ -727,5 +727,5 @@ print("softmax: ", large.softmax(dim=0))
 # - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps. [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
-# - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) answer them.
+# - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) dispute their conclusion.
 # - **Next:** One attention returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.

@@ -158,7 +158,7 @@ Picture(
 #
 # <details><summary>What if w depends on the sentence, or the values on the position?</summary>
 #
-# Under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be the farther of the two. It can't be both.
+# Under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther from it than the other output. Both can't be true.
 #
 # With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the two numbers of the output shows who chases, and their difference who is chased. But the outputs are closer to the thresholds than with a head for each question.
 #
@@ -464,7 +464,7 @@ assert_close(packaged(target, memory=source), ours(target, source))
 # %% [markdown]
 # ## Where the Transformer uses it
 #
-# The Transformer uses this module in three places (§3.2.3). They differ in what is passed as `x` and `memory`, and in their masks:
+# The Transformer uses this module in three places (§3.2.3). They differ in what is passed as `x` and `memory`, and in their masks, which are the topic of the next chapter:
 #
 # | attention | queries from | keys and values from | weights of one head |
 # |---|---|---|---|
@@ -528,7 +528,7 @@ assert multiplications == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2
 
 # %% [markdown]
-# Neither number changes. Only the cost of the softmax and the memory for the attention weights grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
+# Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. In the same experiment with our small translator, on the [results](../book/results.md) page, one head is too few as well, but the translator is as good with 16 heads as with 8.
 #
@@ -723,7 +723,7 @@ assert_close(
 )
 
 # %% [markdown]
-# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head splits its weight between both sources. Of two heads, each has taken one.
+# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head splits its weight unevenly: the mirror position gets more than the one two earlier. Of two heads, each has taken one.
 
 # %% tags=["hide-input"]
 final = [w[-50:].mean(dim=0) for w in (one_head_weights, two_heads_weights)]
@@ -751,8 +751,8 @@ Row(
         ),
     ),
     caption=(
-        "Attention weights by position: the only head divides them between the "
-        "mirror position and the one two earlier; of two heads, each takes one."
+        "Attention weights by position: the only head gives more to the "
+        "mirror position than to the one two earlier; of two heads, each takes one."
     ),
 )
 
@@ -813,9 +813,9 @@ Captioned(
 #
 # </details>
 #
-# Many heads spread their weight over the whole sentence, and their purpose is hard to name. A clear pattern doesn't prove that the model needs the head, and a head without one may matter all the same. To find out, ablate it and measure the damage, as [What attention heads do](14_attention_heads.ipynb) does.
+# Many heads spread their weight over the whole sentence, and their purpose is hard to name. A clear pattern doesn't prove that the model needs the head, and a head without one may matter all the same. To find out, ablate the head and measure the damage; [What attention heads do](14_attention_heads.ipynb) shows how.
 #
-# To see such weights of PyTorch's `nn.MultiheadAttention`, pass `average_attn_weights=False`. By default, it returns their average over the heads.
+# To see the weights of each head of PyTorch's `nn.MultiheadAttention`, call the layer with `average_attn_weights=False`. By default, it returns their average over the heads.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1012,7 +1012,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 #
 # <details><summary>Answer</summary>
 #
-# For each head, $W^V_i W^O_i$, its OV circuit, is indeed a single matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_v$ at most. Kept as two factors it has $2\, d_\text{model}\, d_k$ numbers instead of $d_\text{model}^2$, and the weighted sum is computed on short vectors. The same is true of $W^Q_i$ and $W^K_i$: two narrow matrices are a cheap way to store one wide matrix of low rank.
+# For each head, $W^V_i W^O_i$, its OV circuit, is indeed a single matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_v$ at most. Kept as two factors it has $2\, d_\text{model}\, d_v$ numbers instead of $d_\text{model}^2$, and the weighted sum is computed on short vectors. The same is true of $W^Q_i$ and $W^K_i$: two narrow matrices are a cheap way to store one wide matrix of low rank.
 #
 # </details>
 #
@@ -1043,7 +1043,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # <details><summary>What came out when we ran them</summary>
 #
 # 1. With 4 and 8 heads the model still gets all digits right. With 16 heads of two dimensions, seed 0 makes mistakes, while some other seeds don't. With 32 heads of one dimension, four digits in ten are wrong: the price of narrow heads.
-# 2. The loss ends near 1.8. Without positions the model can't tell where a digit is, so it learns only which digits the row contains. To guess one of them is better than to guess any of ten, whose loss is $\ln 10 \approx 2.3$.
+# 2. The loss ends near 1.8. Without positions the model can't tell where a digit is, so it learns only which digits the row contains. Guessing one of these is better than guessing any of the ten digits, which gives a loss of $\ln 10 \approx 2.3$.
 # 3. About three quarters. A non-linear layer can recover much of what one head mixes up, but two heads need no such help.
 #
 # </details>

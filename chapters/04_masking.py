@@ -231,7 +231,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Is it enough to mask each layer?** In layer 2, position 3 attends to position 1, and the vector there is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
+# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, where the vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -249,7 +249,7 @@ scores.softmax(dim=0)
 # %% [markdown]
 # The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20 \approx 0.64$ of
 # the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. The
-# exponential of the padding has to be 0 *before* we divide. As for the future, a score of $-\infty$ does it:
+# exponential of the padding has to be 0 *before* we divide. As with the future, a score of $-\infty$ does it:
 
 # %%
 real = torch.tensor([True, True, True, False])
@@ -295,7 +295,7 @@ mask
 SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
-# The figure shows the masks of the first translation, which has one padding token. Read along a row: a green cell is a token that this query may attend to. Padding removes a
+# The figure shows the masks of the first translation, which has one padding token. Each row is a query, and its green cells are the tokens that it may attend to. Padding removes a
 # column, and the future removes a triangle.
 
 # %% tags=["hide-input"]
@@ -364,13 +364,13 @@ Captioned(
 # | attention | hides |
 # |---|---|
 # | self-attention in the encoder | source padding |
-# | self-attention in the decoder | the future and target padding |
+# | self-attention in the decoder | the future, and target padding that isn't at the end |
 # | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
 # cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks for our first sentence at inference:
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. In training, the package leaves the padding out of the second one, as explained above:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -495,7 +495,7 @@ print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 #
 # <details><summary>How to avoid the NaN, and additive masks</summary>
 #
-# The lowest *finite* number instead of $-\infty$ avoids the NaN, but it makes all scores of the row equal, so the output becomes the average
+# The lowest *finite* number instead of $-\infty$ avoids the NaN, but it makes all scores of a fully masked row equal, so the output becomes the average
 # of exactly what should be hidden. A second step repairs that: multiply the weights by the mask. The package's `attention` takes both steps:
 #
 # ```python
@@ -757,7 +757,7 @@ assert not largest[:, 0].any() and largest[:, 1].all()
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
-# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. Only a check of the data finds it: the label at
+# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. A check of the data finds it: the label at
 # position $i$ must be the input at position $i + 1$:
 
 
@@ -775,7 +775,7 @@ print("not shifted:", is_shifted(inputs, labels))
 # %% [markdown]
 # ### The three models of the first figure
 #
-# Model A has bug 3, model B has bug 5, and model C has neither. This is their code. A model has one layer of self-attention with a residual connection, which adds the layer's input to its output. Its loss is the cross-entropy of its predictions on new random digits:
+# Model A has bug 3, model B has bug 5, and model C has neither. This is their code. Each model has one layer of self-attention with a residual connection, which adds the layer's input to its output. Its loss is the cross-entropy of its predictions on new random digits:
 
 
 # %%
@@ -909,7 +909,7 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 # </details>
 # <details><summary>C. Whether the padding of the source is hidden</summary>
 #
-# No. If padding is visible, the output of a sentence depends on how much padding its batch happens to need. But the source doesn't contain the answers, so it can't explain such a low loss.
+# No. If padding is visible, the output of a sentence depends on how much padding its batch happens to need. But the source doesn't contain the answers, so seeing its padding can't explain such a low loss.
 #
 # </details>
 # <details><summary>D. Whether the model is too small</summary>

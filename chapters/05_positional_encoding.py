@@ -113,8 +113,8 @@ Picture(
     ),
     caption=(
         "The first 40 of the 128 numbers of the encoder's vectors for “dog” in two "
-        "sentences, as coloured strips. With the model's positional encoding "
-        "removed, they are identical."
+        "sentences, as strips: green is positive, brown negative. Without positions "
+        "they are identical."
     ),
 )
 
@@ -176,7 +176,7 @@ print("the same vectors, permuted")
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
 #
-# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1.
+# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1 when the first layer reads them.
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
 #
 # We want values that stay small, a different vector for each position however long the sequence, and a step that always means the same thing.
@@ -426,7 +426,7 @@ query = 40 * p @ shift_matrix(-3, 64).T  # times 40: a sharp softmax
 _, weights = attention(query, key=p, value=p)  # (10, 10)
 
 # %% [markdown]
-# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0.
+# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. For positions 0 to 2, three positions back is before the start. The closest position to that is 0, so they attend to it.
 
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
@@ -517,7 +517,7 @@ for scale in (math.sqrt(512), 1):
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
 #
-# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add to the score a term that depends on the offset; it is learned in T5 and fixed in ALiBi.
+# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add to the score a term that depends on the offset; it is learned in the model T5 and fixed in the method ALiBi, to which *Going further* has a link.
 #
 # The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**, but not the values: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
 #
@@ -579,13 +579,13 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 
 # %% [markdown]
-# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position. This table compares the three kinds:
+# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position, and position · position depends on both, since there are the query and key matrices in between. This table compares the three kinds:
 #
 # | positions | what it does | parameters | beyond the trained length |
 # |---|---|---|---|
 # | sinusoidal (absolute) | adds a fixed vector to the embedding, once | none | defined, but unseen |
 # | learned (absolute) | adds a trained vector to the embedding, once | one vector per position | no trained vector |
-# | rotary (relative) | rotates queries and keys in every self-attention | none | trained offsets work anywhere, others are unseen |
+# | rotary (relative) | rotates queries and keys in every self-attention | none | trained offsets keep their scores anywhere, others are unseen |
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
@@ -738,7 +738,7 @@ assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task on the first 16 positions. Training found one of those, and beyond them it works only here and there.
+# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, and in a sequence of 64 it works only here and there.
 #
 # For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
 
@@ -771,7 +771,7 @@ assert accuracy > 0.95
 #
 # Bugs in positions are easy to miss: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
-# **Left padding.** Padding at the end is harmless, because the mask hides it. But language models that continue several prompts in one batch often pad them at the *front*. This shifts every word, so the first word is no longer at position 0:
+# **Left padding.** Padding at the end is harmless: the mask hides it, and no word moves. But language models that continue several prompts in one batch often pad them at the *front*. This shifts every word, so the first word is no longer at position 0:
 
 # %%
 torch.manual_seed(0)
@@ -932,7 +932,7 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 #
 # Write down what you expect before you run them.
 #
-# 1. **Look ahead.** Change one sign so that the hand-made head looks three positions *ahead*. What do the last three rows do, and why?
+# 1. **Look ahead.** In the section *Relative positions*, change one sign in the head's code so that it looks three positions *ahead*. What do the last three rows do, and why?
 # 2. **A smaller base.** Copy `positional_encoding` into a new cell, use base 10 there, and plot the similarity for 512 dimensions again. At which distance does it stop falling, and what does it still show about larger distances?
 # 3. **On translation.** Train the same translator with each kind of positional encoding and compare the scores:
 #

@@ -519,7 +519,7 @@ Picture(
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
-# Where does the layer norm, or *norm* for short, go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
+# Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
 # sublayers read a normalised copy, and the stream is changed only by addition. So the stream can grow, and one more norm after the last layer brings it back to scale.
 
 # %% tags=["hide-input"]
@@ -637,7 +637,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question of the first figure. We add one part at a time to the attention:
+# Back to the question of the first figure. We give attention one of the three parts, each time without the other two:
 
 
 # %%
@@ -716,7 +716,7 @@ Picture(
 # Suppose the model is translating *A dog runs* and has generated *Ein Hund* (a dog) so far. Follow the position of *Hund*, which has to predict the next word:
 #
 # 1. **Self-attention** attends to the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. Now the vector can contain "I am a subject, and a verb is due".
-# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. The query can match the key of *runs*, and then a projection of the value vector of *runs* is added to the stream.
+# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. The query can match the key of *runs*, and then the value of *runs*, after the output projection, is added to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
 # After the last layer, the vector at *Hund* gives one logit for each token, and ideally *rennt* (runs) has the largest. In training, with teacher forcing, all target positions do this at once. Real heads are rarely as tidy as this story: see [What attention heads do](14_attention_heads.ipynb).
@@ -741,7 +741,7 @@ print("equal to the package's decoder layer")
 #
 # ## The residual stream of a trained model
 #
-# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` puts a hook on a part of the model, which stores the part's output:
+# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` puts a hook on a part of the model, and the hook stores the part's output:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -831,7 +831,7 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. A model can do better than guess without reading the letters, because the first of six sorted letters tends to be an early one. At best, its loss is then the mean entropy of the sorted letters at each position:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. A model can do better than guess without reading the letters, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach in this way is the entropy of the sorted letter at a position, averaged over the six positions:
 
 # %%
 letters = torch.randint(12, (20_000, 6)).sort().values
@@ -1083,7 +1083,7 @@ first, last = (
 assert first < last / 300
 
 # %% [markdown]
-# With post-norm, hardly any gradient reaches the first layer. With pre-norm, what all positions have in common grows, too. But nothing scales the differences down, the gradient has its direct path to every layer, and the model recovers.
+# With post-norm, hardly any gradient reaches the first layer. With pre-norm, the part that all positions share grows, too. But the stream isn't rescaled between layers, so the differences stay in it. The gradient has its direct path to every layer, and the model recovers.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 # Most models today use pre-norm, which is less sensitive to the learning rate.
@@ -1175,7 +1175,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **3. The loss of your twelve-layer post-norm model doesn't get better than predicting the most frequent words. What do you check first?**
+# **3. Your twelve-layer post-norm model never gets better than one that predicts by the frequency of words alone. What do you check first?**
 #
 # <details><summary>A. Whether the activations have mean square 1</summary>
 #

@@ -105,7 +105,7 @@ Picture(
 #
 # The layers of the last chapter turn vectors into vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at both ends.
 #
-# The figure shows all of it. Read it from the bottom to the top, and look for the **three shaded boxes** in and around the two stacks. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores, the **logits**.
+# The figure shows all of it. Read it from the bottom to the top, and look for the **three shaded boxes** below and above the two stacks. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores, the **logits**.
 
 # %% tags=["hide-input"]
 Picture(
@@ -293,7 +293,7 @@ logit_table(torch.tensor([0.0, 1, 1, -1]), toy_E)
 # %% [markdown]
 # So a row of $E$ has two roles. At the input, it is the token's vector. At the output, it is the vector that the decoder's output is compared with. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
 #
-# In PyTorch, tying takes the two assignments in our constructor. No transpose is needed: `nn.Embedding` and `nn.Linear` both store a matrix of shape (`vocab_size`, `d_model`). Afterwards, three names belong to one tensor, and `parameters()` lists it once.
+# In PyTorch, the two assignments in our constructor are enough to tie the matrices. No transpose is needed: `nn.Embedding` and `nn.Linear` both store a matrix of shape (`vocab_size`, `d_model`). Afterwards, three names belong to one tensor, and `parameters()` lists it once.
 #
 # Tying has a strange consequence. Suppose that all sublayers output zero. Then the vector of `<bos>` leaves the decoder almost as it entered: the layer norms rescale it, but hardly change its direction. Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
 
@@ -413,7 +413,7 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 #
 # The factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word, as you saw in [Positional encoding](05_positional_encoding.ipynb). That was only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. Only the output matrix is rescaled, because large embeddings without the factor would give the layers the same input as before.
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. We rescale only the output matrix: at the input, large embeddings without the factor are the same as small ones with it.
 
 # %%
 with torch.no_grad():
@@ -448,7 +448,7 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 # **A Transformer isn't a plain stack.** Its sublayers *add* to a residual stream, and the layer norms rescale it, so the signal can't vanish. The initialisation decides instead **how much each sublayer adds, compared with what the stream already holds**:
 #
 # - If it adds far too little, the layers do nothing, and a tied model copies its input.
-# - If it adds far too much, in post-norm, the layer norm divides the sum, and with it the old content of the stream, by a large number. The gradient that flows back along the stream is divided by that number as well, in every layer that it passes.
+# - If it adds far too much, the layer norm of a post-norm model divides the sum, and with it the old content of the stream, by a large number. The gradient that flows back along the stream is divided by that number as well, in every layer that it passes.
 #
 # So with post-norm, a sublayer should add about as much as the stream holds: a root mean square, or **rms**, near 1. With pre-norm, nothing shrinks the stream, and what all sublayers add piles up. There, each should add less.
 #
@@ -457,9 +457,9 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 # | rule | variance of the weights | reason |
 # |---|---|---|
 # | **He**, or Kaiming ([He et al., 2015](https://arxiv.org/abs/1502.01852)) | $2/n$ | a ReLU sets about half of the values to zero, which halves the mean square, and the 2 makes up for it |
-# | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | in the backward pass, the gradient of an input is a sum over the layer's $n_\text{out}$ outputs, which asks for $1/n_\text{out}$; as a compromise, $n$ is the average of $n_\text{in}$ and $n_\text{out}$ |
+# | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | in the backward pass, the gradient of an input is a sum over the layer's $n_\text{out}$ outputs, so there $1/n_\text{out}$ would be right; the compromise is to take the average of $n_\text{in}$ and $n_\text{out}$ as $n$ |
 # | BERT (post-norm) | $0.02^2$ | the same for every layer, whatever its size |
-# | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of residual layers | many layers add to one stream, so each should add less |
+# | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of sublayers | many layers add to one stream, so each should add less |
 #
 # The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: with [a uniform distribution of Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
 

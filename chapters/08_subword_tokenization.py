@@ -193,7 +193,7 @@ print(f"{ratio**2:.0f} times as many attention weights")
 #
 # **Byte-pair encoding** (BPE) starts with characters and repeats one step: *merge the pair of adjacent symbols that occurs most often into a new symbol.* [Gage (1994)](https://dl.acm.org/doi/10.5555/177910.177914) invented it for data compression, with pairs of *bytes*. [Sennrich et al. (2016a)](https://aclanthology.org/P16-1162/) applied it to translation. They merge characters instead of bytes, only within words, and use the resulting symbols as the vocabulary.
 #
-# Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: a table of the distinct words with their counts replaces the text.
+# Splitting the text into words first is called **pre-tokenization**. It keeps strings such as *of the* or *dog.* from using up entries of the vocabulary. And it makes learning fast: instead of the text, it only needs a table of the distinct words with their counts.
 #
 # Our text consists of four different words, each with the number of times that it occurs. The mark ▁ shows where a word starts; it is a symbol like any other.
 
@@ -304,7 +304,7 @@ Picture(
 #
 # ## BPE in the package
 #
-# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` looks at the pairs that a word contains, applies the merge among them that was learned earliest, and repeats this until none is left:
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` looks at the pairs that a word contains, finds the one that was merged earliest in learning, merges it, and repeats this until no pair can be merged:
 
 # %%
 SourceCode(segment)
@@ -404,7 +404,7 @@ Picture(
 )
 
 # %% [markdown]
-# How often does BPE split a compound at the boundary, and how often would the same number of random cuts do so? How often does it split *only* there, so that both parts stay whole? This function counts all three. Each compound comes with its first part:
+# How often does BPE split a compound at the boundary, and how often would as many cuts in random places hit it? How often does it split *only* there, so that both parts stay whole? This function counts all three. For each compound, it is given the first part as well:
 
 
 # %%
@@ -720,13 +720,13 @@ assert 1.7 < n_tokens[2] < 1.85
 #
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because nearly every word of the training text is a single token. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
-# In the end, only a comparison of the translations decides. The [Results](../book/results.md) have one on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary alone hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
+# In the end, only a comparison of the translations decides. The [Results](../book/results.md) compare vocabulary sizes on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary alone hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
 #
 # The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text takes more tokens there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the other. These are the most frequent segmentations of one word:
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does it for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the same model trained without it. These are the most frequent segmentations of one word:
 
 # %%
 copies = ["Wintermantel"] * 1000

@@ -119,7 +119,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and a pair for each defect, listed under the setting of the filter that catches it:
+# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and a pair for each defect. The name in front of a defect is the setting of the filter that catches it:
 
 # %%
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
@@ -146,7 +146,7 @@ defects = {
 # | `max_words` | a side has more than 150 words | often badly aligned; attention's cost grows with the square of the length |
 # | `max_ratio` | one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in | it learns to add or omit things |
 # | <code class="literal">drop_<wbr>identical</code> | both sides are the same: never translated | it learns to copy |
-# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is in another language, here Dutch: a classifier gives the right language less than 1% | it learns to answer in that language |
+# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is in another language, here Dutch: a classifier gives the right language a probability below 1% | it learns to answer in that language |
 # | <code class="literal">drop_<wbr>duplicates</code> | the pair is an exact duplicate | counts more than others, and is easily memorised |
 #
 # The package's `Cleaner` counts each pair under the first filter that drops it:
@@ -310,7 +310,7 @@ SourceCode(collate)
 #
 # ## What the loss of a batch means
 #
-# What do the predictions for a sentence add up to? We ask a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
+# What do the predictions for a sentence mean together? We ask a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
 
 # %%
 translator = transformer.load("pocket-small", device="cpu")
@@ -399,7 +399,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest of the translation is right. The rest is right if it goes on as if the forced token had replaced the correct one, or had been inserted before it. Sentences whose forced token happens to be the correct one don't count.
+# Here are three results, and how often the rest of the translation is right. The rest counts as right in two cases: if it continues like the reference after its fourth token, or if the forced token is merely one too many and the reference follows from its fourth token on. Sentences whose forced token happens to be the correct one don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -766,7 +766,7 @@ print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 #
 # A bug in a layer usually shows up, because the loss stays high. Wrong data can even *lower* it.
 #
-# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does. Here it is, for a correct batch and for one whose decoder input is its labels:
+# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data finds it. Here is one, for a correct batch and for one whose decoder input is the same as its labels:
 
 
 # %%
@@ -892,7 +892,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # </details>
 # <details><summary>C. Seven; the sixth token</summary>
 #
-# No. At position 6, the seventh, the input is the sixth token itself. Predicting it would just be copying the input: the target isn't shifted.
+# No. At the last position, the input is the sixth token itself. Predicting it would just be copying the input: the target isn't shifted.
 #
 # </details>
 # <details><summary>D. Eight; <code>&lt;eos&gt;</code></summary>
@@ -1015,7 +1015,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) describe data and batches in §5.1, and the shift by one position in §3.1.
 # - **The data:** [Bojar et al. (2014)](https://aclanthology.org/W14-3302/) for WMT 2014; [Koehn (2005)](https://aclanthology.org/2005.mtsummit-papers.11/) for Europarl; [Smith et al. (2013)](https://aclanthology.org/P13-1135/) for the pairs from Common Crawl.
-# - **Which defects hurt most**, one at a time: [Khayrallah and Koehn (2018)](https://aclanthology.org/W18-2709/).
+# - **How much each kind of defect hurts:** [Khayrallah and Koehn (2018)](https://aclanthology.org/W18-2709/).
 # - **How to fill batches**, with several orders compared: [Morishita et al. (2017)](https://aclanthology.org/W17-3208/).
-# - **Very large batches:** [Ott et al. (2018)](https://aclanthology.org/W18-6301/) on their speed and their quality.
+# - **Very large batches:** [Ott et al. (2018)](https://aclanthology.org/W18-6301/) on training speed and translation quality.
 # - **Next:** [Label smoothing](10_label_smoothing.ipynb) changes the target that the model learns from.

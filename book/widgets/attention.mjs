@@ -76,7 +76,7 @@ function render({ el }) {
         h("line", { x1: a[0] * UNIT, y1: -a[1] * UNIT, x2: b[0] * UNIT, y2: -b[1] * UNIT, stroke: PLAIN, "stroke-dasharray": "4 3" })),
       ...values.map((v, i) => h("line", { x1: x, y1: y, x2: v[0] * UNIT, y2: -v[1] * UNIT, stroke: OUTPUT, "stroke-width": 5 * weights[i] })),
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
-      h("text", { x: x - 10, y: y + 5, "text-anchor": "end" }, "output"),
+      h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
     );
     const row = (_, i) => [`${i + 1}`, formatVector(keys[i], 1), format(scores[i]), h("span", {}, `${weights[i].toFixed(2)} `, h("span", { style: "display: inline-block; width: 60px; text-align: start" }, bar(weights[i], PLAIN, 60))), formatVector(values[i], 1)];
     numbers.replaceChildren(table(`Attention of the query ${formatVector(query, 1)}`, ["", "key", "score", "weight", "value"], keys.map(row)));

@@ -68,10 +68,10 @@ function render({ el }) {
       `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${format(last.cosine)}.`;
     const row = ({ output, stream, cosine }, i) => [
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
-      output.toFixed(2), format(cosine), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)),
+      output.toFixed(2), format(cosine), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 42px; text-align: start" }, bar(stream / largest, OUTPUT, 40)),
     ];
     numbers.replaceChildren(table("Mean squares of each sublayer's output and of the stream after it (the input has 1), and the stream's cosine with the input",
-      ["sublayer", "its output", "cosine", "stream", ""], steps.map(row)));
+      ["sublayer", "output", "cosine", "stream", ""], steps.map(row)));
   }
 
   showWidget(el, [pre, layers, scale, seed].map((control) => control.el), status, numbers);

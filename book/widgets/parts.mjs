@@ -28,7 +28,7 @@ const STYLE = `
 @media (max-width: 30rem) {
   .small-widget { padding: .6rem; }
   .small-widget .scroll table { font-size: .78rem; }
-  .small-widget .scroll :is(th, td) { padding: .15rem .18rem; }
+  .small-widget .scroll :is(th, td) { padding: .15rem .26rem; }
   .small-widget label:has(input[type=range]) { flex-basis: 100%; }
   .small-widget input[type=range] { width: 100%; height: 1.8rem; }
 }

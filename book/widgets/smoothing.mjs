@@ -39,7 +39,7 @@ function render({ el }) {
     picture.replaceChildren(chart(
       status.textContent,
       [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 1.5 }, { points: curve((x) => smoothedLoss(x, V, e)), colour: QUERY, width: 3 }],
-      [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum", below: true }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
+      [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum", below: Math.abs(p - best) < 0.15 }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
       { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
     ));
     const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];

@@ -94,6 +94,8 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
             draw_cells(axes, outputs[head], left + width - d_head, rows[2], style.OUTPUT)
             for x, upper, lower in ((middle, 0, 1), (middle, 1, 2), (end, 0, 2)):
                 arrow((x, rows[upper] + length + 0.2), (x, rows[lower] - 0.9))
+            keys = left + width / 2  # the middle of the keys, which the scores need as well
+            arrow((keys, rows[0] + length + 0.2), (middle + 0.3, rows[1] - 0.9))
             y = rows[2] + length / 2
             arrow((left + length + 0.2, y), (left + width - d_head - 0.2, y))
             arrow((end, rows[2] + length + 0.2), (start + (head + 0.5) * d_head, rows[3] - 0.2))
