@@ -88,7 +88,7 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
         return
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
     try:
-        saved = read_settings(run / RECIPE, required=["model", "training"])
+        saved = read_settings(run / RECIPE)
     except InvalidFileError as error:
         raise UserError(f"{error}: copy the file into the folder again, or choose another folder with --run") from None
     corpus = saved.get("data", {}).get("corpus")
