@@ -8,6 +8,7 @@ import argparse
 import ast
 import contextlib
 import difflib
+import gc
 import importlib
 import itertools
 import random
@@ -102,6 +103,7 @@ def _limited(seconds: float) -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TimeoutReached
 
+    gc.disable()  # Hypothesis has a callback for the garbage collector, in which the exception would be lost
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
@@ -109,6 +111,7 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        gc.enable()
 
 
 def _mutants(blank: str, text: str) -> list[Mutant]:
