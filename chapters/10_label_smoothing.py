@@ -253,8 +253,8 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # | | target $q$ | model $p$ | $p - q$ |
 # |---|---|---|---|
-# | the correct token | 0.90010 | 0.60000 | -0.30010 |
-# | each other token | 0.00010 | 0.00039 | 0.00029 |
+# | correct token | 0.90010 | 0.60000 | -0.30010 |
+# | each other | 0.00010 | 0.00039 | 0.00029 |
 #
 # </div>
 #

@@ -44,7 +44,7 @@ function render({ el }) {
     ));
     const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];
     numbers.replaceChildren(table("Probability of one token: target and model", ["", "target q", "", "model p", "", "p − q"],
-      [row("the correct token", right, p), row("each other token", other, (1 - p) / (V - 1))]));
+      [row("correct token", right, p), row("each other", other, (1 - p) / (V - 1))]));
   }
 
   showWidget(el, [probability, smoothing, size].map((control) => control.el), h("style", {}, STYLE), status, picture, numbers);
