@@ -33,8 +33,8 @@ from exercises.notebooks import (
     Notebook,
     answer_key,
     check_answers_are_unique,
-    check_are_learners,
     check_key,
+    check_not_installed,
     course_notebooks,
     find_notebooks,
     find_original,
@@ -155,7 +155,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
             paths = find_notebooks(names, root)
-            check_are_learners(paths, root)
+            check_not_installed(paths, root)
             return list(pool.map(grade_one, paths, (f"{prefix}-{i}-" for i in range(len(paths)))))
         finally:
             _kill_processes(prefix)

@@ -84,7 +84,7 @@ def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
-def check_are_learners(paths: Sequence[Path], root: Path = ROOT) -> None:
+def check_not_installed(paths: Sequence[Path], root: Path = ROOT) -> None:
     """Refuse the empty exercises that were installed with the package: learners work on other files.
 
     Raises:
@@ -93,7 +93,7 @@ def check_are_learners(paths: Sequence[Path], root: Path = ROOT) -> None:
     installed = [path for path in paths if path.parent == root / "exercises"]
     if installed and not (root / "solutions").is_dir():
         raise UserError(
-            f"{installed[0]} is the empty notebook that was installed with the course: name the file of yours. "
+            f"{installed[0]} is the empty notebook that was installed with the course: name your own copy. "
             "In Colab, run the last cell of your notebook instead"
         )
 

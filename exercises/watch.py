@@ -6,7 +6,7 @@ from pathlib import Path
 
 from exercises.blanks import first_unsolved, read_all_blanks
 from exercises.grade import Grade, grade_all, read_submission
-from exercises.notebooks import ROOT, check_are_learners, find_notebooks
+from exercises.notebooks import ROOT, check_not_installed, find_notebooks
 from transformer.errors import UserError
 
 INTERVAL = 0.5
@@ -30,7 +30,7 @@ def notebook_to_watch(topic: str | None, root: Path = ROOT) -> Path:
         paths = find_notebooks([topic], root)
         if len(paths) > 1:
             raise UserError(f"{topic} contains {len(paths)} notebooks: name one of them")
-        check_are_learners(paths, root)
+        check_not_installed(paths, root)
         return paths[0]
     found = first_unsolved(read_all_blanks(root=root))
     if found is None:
