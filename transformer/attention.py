@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention (§3.2).
 
 Scaled dot-product attention has two implementations with equal results. ``attention`` is explicit: scores, mask,
-softmax, weighted sum. ``fused_attention`` is a single call to PyTorch that never stores the weights; by default the
-model uses this one.
+softmax, weighted sum. ``fused_attention`` is a single call to PyTorch, which hardly ever stores the weights; by default
+the model uses this one.
 """
 
 import math

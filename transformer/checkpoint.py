@@ -28,7 +28,7 @@ START_AGAIN = (
     "start again in another folder (--run), with a lower --training.learning-rate-factor or a higher "
     "--training.warmup-steps"
 )
-"""What to do if training diverges. To resume with other settings doesn't help, because the weights are useless."""
+"""What to do if training diverges. Resuming with other settings won't help, because the weights are already useless."""
 
 
 @dataclass(frozen=True)

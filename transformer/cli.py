@@ -1,4 +1,4 @@
-"""The command ``transformer``: it starts at once, and imports PyTorch only for a command that needs it."""
+"""The command ``transformer``: it starts quickly, and imports PyTorch only for a command that needs it."""
 
 import os
 import shlex

@@ -386,8 +386,8 @@ def evaluate(
         split: The split of the corpus to translate; or, with --source, a name for your own test set.
         source: Your own test set: a text file, plain or gzipped, with one sentence per line; or TABLE.tsv:COLUMN.
         reference: The reference translations of --source, line by line.
-        beam_size: Number of hypotheses kept at each step of beam search; 1, without a length penalty, is greedy search.
-        length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 with --length-penalty 0 is greedy search.
+        length_penalty: Exponent of the length normalisation (§6.1): larger values favour longer translations.
         device: Where to translate; auto chooses the fastest device available.
     """
     if (source is None) != (reference is None):
@@ -430,10 +430,11 @@ def translate(
 
     An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
     as an empty line. A line or an argument that cannot be translated, because a sentence is too long, is reported and
-    left empty (evaluate truncates it instead). With --n-best, an argument or a line is translated as a whole, and each
-    translation is printed after its score, the log-probability divided by the length normalisation, and a tab; an empty
-    line has no score. If there are several arguments, or lines of standard input, the number of the argument or line
-    and another tab come first.
+    left empty (evaluate truncates it instead).
+
+    With --n-best, an argument or a line is translated as a whole, and each translation is printed after its
+    score, the log-probability divided by the length normalisation, and a tab. With several arguments, and always with
+    standard input, the number of the argument or line and another tab come first. An empty line has no score.
 
     Examples:
         transformer translate everyday "What time does the train leave?"
@@ -442,8 +443,8 @@ def translate(
 
     Args:
         text: Sentences to translate.
-        beam_size: Number of hypotheses kept at each step of beam search; 1, without a length penalty, is greedy search.
-        length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 with --length-penalty 0 is greedy search.
+        length_penalty: Exponent of the length normalisation (§6.1): larger values favour longer translations.
         n_best: Number of translations to print for each sentence; if more than one, with their scores.
         device: Where to translate; auto chooses the fastest device available.
     """
@@ -548,7 +549,7 @@ def export(
     """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
     The folder contains everything that is needed to translate with the model. If it contains an earlier export, that
-    one is replaced.
+    one is replaced, together with the results of evaluations in it.
 
     Examples:
         transformer export runs/pocket my-translator

@@ -56,7 +56,7 @@ class ModelConfig:
     """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal up to rounding."""
     max_length: int = 512
     """Maximum number of tokens, including eos, in any sentence that the model reads or writes.
-    Which of them it is trained on is set by data.max-length."""
+    Training pairs have a limit of their own, data.max-length."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -116,7 +116,7 @@ PRESETS: dict[str, ModelConfig] = {
 class TrainingConfig:
     """The training hyperparameters. The defaults are the paper's (§5), with two exceptions.
 
-    The paper doesn't clip gradients, and it averages its last checkpoints, as ``transformer average`` does afterwards.
+    The gradients are clipped, and the last checkpoints aren't averaged; ``transformer average`` does that afterwards.
 
     Raises:
         UserError: if a value is out of range.

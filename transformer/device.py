@@ -1,4 +1,4 @@
-"""Where a model runs and in which precision; nothing else in the package decides it."""
+"""Choose where a model runs, and in which precision."""
 
 import os
 import re

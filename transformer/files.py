@@ -6,6 +6,7 @@ checks each value against the type that the code expects, such as a dataclass of
 """
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -110,6 +111,15 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
     if max_bytes is not None and len(data) > max_bytes:
         raise InvalidFileError(f"cannot read {name}: it is larger than {max_bytes / 1e6:.0f} MB")
     return data
+
+
+def file_hash(path: Path, algorithm: str = "sha256") -> str:
+    """Return the checksum of a file, in hexadecimal digits, without reading it into memory as a whole."""
+    digest = hashlib.new(algorithm)
+    with open(path, "rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_text(path: Path, kind: str = "") -> str:

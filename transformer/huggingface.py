@@ -126,7 +126,7 @@ def load_marian(folder: Path | str) -> MarianTransformer:
     pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1  # <unk>, which config.json lacks
     special = {PAD: pad, BOS: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
     config = ModelConfig(
-        vocab_size=theirs["vocab_size"] + 1,  # bos, too, which is pad there
+        vocab_size=theirs["vocab_size"] + 1,  # plus our bos; Marian begins with pad instead
         d_model=theirs["d_model"],
         n_heads=theirs["encoder_attention_heads"],
         d_ff=theirs["encoder_ffn_dim"],

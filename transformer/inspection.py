@@ -128,7 +128,7 @@ def ablate_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iter
         if name not in layers:
             raise ValueError(f"there is no attention layer {quote(name)}; there are {', '.join(layers)}")
         layer = layers[name]
-        mask = layer.output.weight.new_ones(layer.n_heads, layer.d_model // layer.n_heads)
+        mask = torch.ones(layer.n_heads, layer.d_model // layer.n_heads, device=layer.output.bias.device)
         for head in ablated:
             if not 0 <= head < layer.n_heads:
                 raise ValueError(f"{name} has the heads 0 to {layer.n_heads - 1}; got {head}")

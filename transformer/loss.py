@@ -15,7 +15,7 @@ Spread = Literal["all", "others"]
 CHUNK_ROWS = 384
 """Rows of logits per chunk on a CPU, where larger chunks are not faster."""
 CHUNKS = 8
-"""Largest number of chunks on a GPU: each is a large matrix product, and a fixed number suits compiled code."""
+"""At most this many chunks on a GPU: each is then a large matrix product, and compiled code stays short."""
 
 
 def label_smoothed_cross_entropy(

@@ -43,7 +43,7 @@ def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
 
 
 def rotary_table(length: int, d_head: int) -> Tensor:
-    """Return the cosines and sines of all angles that `rotate` needs, computed once for all layers.
+    """Return the cosines and sines of all angles that `rotate` needs; a model computes them once for all layers.
 
     Returns:
         (2, length, d_head / 2), float32.

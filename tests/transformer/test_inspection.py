@@ -12,6 +12,7 @@ from transformer.device import Precision, choose_device
 from transformer.inspection import ablate_heads, count_flops, record_attention, word_indices
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
+from transformer.quantization import quantize_linear_layers
 from transformer.training.objective import batch_loss
 
 
@@ -102,6 +103,15 @@ def test_a_layer_with_all_heads_ablated_returns_its_bias(tiny: Transformer) -> N
     layer = tiny.encoder[0].self_attention
     torch.nn.init.normal_(layer.output.bias)
     with ablate_heads(tiny, {"encoder.0.self_attention": range(4)}):
+        output = layer(torch.randn(2, 5, 32))
+    torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
+
+
+def test_heads_of_a_quantized_model_are_ablated(tiny: Transformer) -> None:
+    quantized = quantize_linear_layers(tiny)
+    layer = quantized.encoder[0].self_attention
+    torch.nn.init.normal_(layer.output.bias)
+    with ablate_heads(quantized, {"encoder.0.self_attention": range(4)}):
         output = layer(torch.randn(2, 5, 32))
     torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
 

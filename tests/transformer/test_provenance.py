@@ -107,7 +107,7 @@ def test_a_missing_package_is_named() -> None:
 
 
 def test_a_gpu_is_described_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    properties = SimpleNamespace(name="NVIDIA H200", total_memory=140 * 2**30)
+    properties = SimpleNamespace(name="NVIDIA H200", total_memory=140 * 2**30, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

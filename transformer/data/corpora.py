@@ -22,7 +22,7 @@ from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.manifest import Manifest
 from transformer.data.readers import SentencePair, TextFile, read_lines, read_pairs
 from transformer.errors import UserError, quote
-from transformer.files import parse_json, read_text
+from transformer.files import file_hash, parse_json, read_text
 
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 """Number of pairs in each split of a generated corpus; pocket-200k has five times as many for training."""
@@ -32,7 +32,7 @@ HOLD_OUT_EVERY = 20
 MAX_HELD_OUT = 2_000
 """Approximate upper limit on the number of sentences in such a split, unless ``hold_out_every`` is set.
 
-Other sentences that were held out are in no split: of a large corpus, nearly a tenth."""
+Sentences held out beyond that are in no split; in a large corpus these are nearly a tenth of all."""
 
 OWN_TEXT = "TABLE.tsv (English, a tab, German), TEXT.en,TEXT.de or MANIFEST.json"
 """The forms of your own text, for messages."""
@@ -465,11 +465,9 @@ def _file_corpus(name: str) -> FileCorpus:
 
 
 def _file_digest(path: Path) -> bytes:
-    import pooch  # imported late: in a notebook without ipywidgets the import prints a warning
-
     if os.path.exists(path) and not os.path.isfile(path):
         raise UserError(f"cannot read {path}: it is not a file, and a corpus is read several times")
     try:
-        return bytes.fromhex(pooch.file_hash(path))
+        return bytes.fromhex(file_hash(path))
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None

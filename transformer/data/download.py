@@ -20,6 +20,7 @@ import platformdirs
 
 from transformer.data.manifest import DIGEST, FILE_NAME
 from transformer.errors import UserError, quote
+from transformer.files import file_hash
 from transformer.progress import progress_bar
 
 if TYPE_CHECKING:  # slow to import, and needed only for a download
@@ -98,10 +99,8 @@ def fetch(file: RemoteFile, folder: Path, mirror: str | None = None) -> Path:
 
 
 def _has_digest(path: Path, digest: str) -> bool:
-    import pooch  # imported late: in a notebook without ipywidgets the import prints a warning
-
     algorithm, _, expected = digest.partition(":")
-    return path.is_file() and pooch.file_hash(path, algorithm) == expected
+    return path.is_file() and file_hash(path, algorithm) == expected
 
 
 def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:

@@ -57,7 +57,7 @@ class DistributedContext:
 
 def is_main_process() -> bool:
     """Return whether this process is the one that prints; known even before `init_distributed`."""
-    return os.environ.get("RANK", "0") == "0"
+    return get_world_size() == 1 or os.environ.get("RANK", "0") == "0"
 
 
 def get_world_size() -> int:

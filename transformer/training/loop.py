@@ -251,7 +251,7 @@ class TensorBoard:
 
 
 def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[], Trainer]) -> Trainer:
-    """Return a trainer in the state of the last checkpoint that is intact, or a new one if there is nothing to lose.
+    """Return a trainer in the state of the last checkpoint that is intact, or a new one if nothing has been saved.
 
     A run that is finished is never trained again, and one that has saved checkpoints never starts from the first step.
 

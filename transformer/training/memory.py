@@ -48,9 +48,9 @@ class MemoryEstimate:
     activations: int
     """What the forward pass keeps for the backward pass."""
     loss: int
-    """Needed in addition while all activations are held: for the loss, or for the last layer's backward pass."""
+    """Extra memory at the start of the backward pass: for the loss, or for the last layer."""
     embeddings: int
-    """Needed in addition once all gradients exist: for the gradients of the embeddings."""
+    """Extra memory at the end of the backward pass: for the gradients of the embeddings."""
     gradients_preallocated: bool
     """Whether gradients exist before a step's last backward pass: from its earlier batches, or as DDP's buckets."""
 

@@ -21,8 +21,8 @@ class Muon(torch.optim.Optimizer):
     rate suits both. PyTorch's version always computes in bfloat16, which on most CPUs takes far longer than the rest of
     the training step.
 
-    ``query_key_value`` stacks W_Q, W_K and W_V, which are three linear maps with the same input, so Muon treats them as
-    three matrices. If the stack were made orthogonal as a whole, W_V would get nearly all of the step, because at the
+    ``query_key_value`` stacks W_Q, W_K and W_V, which are three separate linear maps, so Muon treats them as three
+    matrices. If the stack were made orthogonal as a whole, W_V would get nearly all of the step, because at the
     start of training its gradient is about twenty times as large as those of W_Q and W_K. A parameter group's entry
     ``"parts"`` is the number of matrices in each of its weights.
 
@@ -33,7 +33,7 @@ class Muon(torch.optim.Optimizer):
         momentum: how much of the momentum is kept in each step.
         dtype: of the matrix products that make the momentum orthogonal.
         batched: compute with all weights of one shape at once, in batched matrix products. Otherwise a GPU would wait
-            for the host, which starts every small operation by itself; on a CPU it would be slower.
+            for the host, which launches each small kernel separately; on a CPU, batches are slower.
     """
 
     found_inf: Tensor | None = None

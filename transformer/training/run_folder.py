@@ -42,8 +42,8 @@ NOT_COMPARED = {
 """Settings that don't affect what is learned; the description, which only old runs have; and the hash of the text,
 which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
-"""A run may be resumed with other values of these settings: the memory and time of a step depend on them, its size
-doesn't. (With other accumulation steps, other pairs share a step.)"""
+"""A run may be resumed with other values of these settings: they change the memory and time of
+a step, not its number of tokens. (With other accumulation steps, other pairs share a step.)"""
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) 
     since_best, best = 0, math.inf
     for loss in (row["valid_loss"] for row in metrics):
         since_best += 1
-        if math.isfinite(loss) and loss <= best:  # as in `Trainer.validate`
+        if math.isfinite(loss) and loss < best:  # as in `Trainer.validate`
             since_best, best = 0, loss
     return 0 < config.patience <= since_best
 

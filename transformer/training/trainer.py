@@ -46,8 +46,8 @@ from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
 """Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
-until the loss scale is low enough. They are counted on the device, and the count is read for a row of the log, a
-validation or a checkpoint: a series that has ended by then is not noticed."""
+until the loss scale is low enough. The device counts them, and the count is read for each row of the log, each
+validation and each checkpoint. A series that has ended before that goes unnoticed."""
 
 
 @dataclass
@@ -58,8 +58,8 @@ class Progress:
     """Optimiser steps taken so far."""
     target_tokens: int = 0
     seconds: float = 0.0
-    best_loss: float = math.inf
-    """Lowest validation loss so far."""
+    best_loss: float | None = None
+    """Lowest validation loss so far; None before the first validation."""
     validations_since_best: int = 0
     skipped_steps: int = 0
     """Steps in a row that were skipped because the gradient was not finite, as last read from the device."""
@@ -135,8 +135,8 @@ class Trainer:
         if self.compiled:
             compile_with_fallback(module, lambda: float(self._dry_run(module, batch)), self.context)
         if self.context.world_size > 1:
-            module = DistributedDataParallel(module, gradient_as_bucket_view=True)
-            module.broadcast_buffers = False  # they are constant tables, equal in all processes
+            # The buffers are constant tables, equal in all processes.
+            module = DistributedDataParallel(module, gradient_as_bucket_view=True, broadcast_buffers=False)
             # After its first backward pass it rearranges its buckets, and with them the order in which it adds up
             # gradients. A run that is resumed has to add them up in the same order as one that was never interrupted.
             self._dry_run(module, batch)
@@ -380,8 +380,9 @@ class Trainer:
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.validations_since_best += 1
-        if math.isfinite(metrics["valid_loss"]) and metrics["valid_loss"] <= progress.best_loss:
-            progress.best_loss, progress.validations_since_best = metrics["valid_loss"], 0
+        loss, best = metrics["valid_loss"], progress.best_loss
+        if math.isfinite(loss) and (best is None or loss < best):
+            progress.best_loss, progress.validations_since_best = loss, 0
         return metrics
 
     @property

@@ -1,4 +1,4 @@
-"""How good the model is during training: loss and BLEU on the validation pairs."""
+"""Validation during training: loss and BLEU on the validation pairs."""
 
 import math
 from itertools import islice

@@ -626,7 +626,7 @@ def start() -> Iterator[Start]:
 
         def popen(address: str, folder: Path) -> "subprocess.Popen[str]":
             code = (
-                "import pooch, requests; from pathlib import Path, PosixPath; from transformer.data.download import *\n"
+                "import requests; from pathlib import Path, PosixPath; from transformer.data.download import *\n"
                 f"print('begins', flush=True); print(fetch({remote(address)!r}, {folder!r}))"
             )
             pipe = subprocess.PIPE

@@ -17,12 +17,18 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
-from transformer.training.distributed import DistributedContext, init_distributed
+from transformer.training.distributed import DistributedContext, init_distributed, is_main_process
 from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
+
+
+def test_without_other_processes_the_rank_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("RANK", "1")  # as some clusters set it
+    assert is_main_process()
 
 
 def environment(folder: Path) -> dict[str, str]:
