@@ -9,6 +9,12 @@ from exercises import tensors
 from exercises.formatting import format_value, rows_side_by_side
 from exercises.tensors import is_tensor
 
+NO_RESULT = (
+    "Or do you return what a method such as `append` or `sort` returns? It changes the list that it belongs to, and "
+    "returns nothing: return the list itself, in a line of its own."
+)
+"""What else may be wrong if a list is expected and None is returned."""
+
 
 def to_builtin(value: Any) -> Any:
     """Convert a value to Python's built-in types, so that a class of the learner's own can't redefine equality.
@@ -104,7 +110,8 @@ def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected
         expected: the results of the reference.
     """
     if len(yours) == 1 and yours[0] is None:
-        return ["it returns None: is there a return statement at the end?"]
+        said = "it returns None: is there a return statement at the end?"
+        return [said, NO_RESULT] if _family(expected[0]) is list else [said]
     if len(expected) == 1 and isinstance(yours[0], tuple) and _family(expected[0]) is not list:
         return [f"it returns {len(yours[0])} values, and should return one value"]
     if len(yours) != len(expected):

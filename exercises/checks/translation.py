@@ -1,8 +1,10 @@
 """Checks of 01 translating a sentence (§3.1, §3.4, §4)."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -203,6 +205,136 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
     return _numbered(_ranked(_counts(sentences)), max(size, N_SPECIAL + 1))
 
 
+@build_vocabulary.mistake(
+    "the sentences joined without a space",
+    "You join the sentences directly, so the last word of one and the first word of the next become a single word. Put "
+    "a space between them, or split each sentence by itself.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(["".join(sentences)], size)
+
+
+@build_vocabulary.mistake(
+    "whole sentences counted",
+    "You count whole sentences. Split each of them into words, and count those.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return _numbered(_ranked(Counter(sentences)), size)
+
+
+@build_vocabulary.mistake(
+    "only the first sentence",
+    "You count the words of the first sentence only. Go through all sentences, and add up their counts.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(sentences[:1], size)
+
+
+@build_vocabulary.mistake(
+    "only the last sentence",
+    "Only the words of the last sentence are counted. Do you begin with new counts for each sentence? Begin once, "
+    "before the loop.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(sentences[-1:], size)
+
+
+@build_vocabulary.mistake(
+    "only the first word",
+    "Your vocabulary has a single word. Does your loop return at its end, and not after it?",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(sentences, min(size, N_SPECIAL + 1))
+
+
+@build_vocabulary.mistake(
+    "punctuation cut off",
+    "You separate the punctuation from the words. Leave the words as whitespace separates them: `sit.` with its full "
+    "stop is a word.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return _numbered(_ranked(_counts(sentences, lambda sentence: [w.strip(".,!?") for w in sentence.split()])), size)
+
+
+@build_vocabulary.mistake(
+    "punctuation as words of its own",
+    "You count a full stop as a word of its own. Only whitespace separates two words, so `sit.` with its full stop is "
+    "a single one.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return _numbered(_ranked(_counts(sentences, lambda sentence: re.findall(r"\w+|[^\w\s]", sentence))), size)
+
+
+@build_vocabulary.mistake(
+    "ties sorted without capitals",
+    "Among words with the same frequency you sort as if all letters were small. Sort the words as they are: Python "
+    "puts capitals before small letters.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    counts = _counts(sentences)
+    return _numbered(sorted(counts, key=lambda word: (-counts[word], word.lower())), size)
+
+
+@build_vocabulary.mistake(
+    "ties sorted by the length of the words",
+    "Among words with the same frequency, the shorter ones come first in your code. Sort them as strings.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    counts = _counts(sentences)
+    return _numbered(sorted(counts, key=lambda word: (-counts[word], len(word), word)), size)
+
+
+@build_vocabulary.mistake(
+    "ids from 1",
+    "You number the words from 1, but the ids 0 to 3 belong to the special tokens: N_SPECIAL is the first free id.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return {word: i + 1 - N_SPECIAL for word, i in build_vocabulary.reference(sentences, size).items()}
+
+
+@build_vocabulary.mistake(
+    "one word too many",
+    "Your vocabulary has one word more than fits. The first word has the id 4, so the last of `size` entries has the "
+    "id `size` - 1.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(sentences, size + 1)
+
+
+@build_vocabulary.mistake(
+    "one word too few",
+    "There is room for another word in your vocabulary. It may have `size` entries, the four special tokens included.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    return build_vocabulary.reference(sentences, max(size - 1, N_SPECIAL))
+
+
+@build_vocabulary.mistake(
+    "words that occur once left out",
+    "You leave out words that occur only once. They belong to the vocabulary as long as there is room for them.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    counts = _counts(sentences)
+    return _numbered([word for word in _ranked(counts) if counts[word] > 1], size)
+
+
+@build_vocabulary.mistake(
+    "texts instead of ids",
+    "Your ids are texts, such as '4'. An id is a whole number: the model uses it as an index.",
+)
+def _(sentences: list[str], size: int) -> Any:
+    return {word: str(i) for word, i in build_vocabulary.reference(sentences, size).items()}
+
+
+@build_vocabulary.mistake(
+    "pairs of word and count as keys",
+    "Each key of your dict is a pair of a word and its count. The key should be the word alone.",
+)
+def _(sentences: list[str], size: int) -> Any:
+    counts = _counts(sentences)
+    return {(word, counts[word]): i for word, i in build_vocabulary.reference(sentences, size).items()}
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 ANIMALS = {"a": 4, "dog": 5, "runs": 6, "the": 7, "cat": 8, "dog.": 9}
@@ -214,6 +346,8 @@ ANIMALS = {"a": 4, "dog": 5, "runs": 6, "the": 7, "cat": 8, "dog.": 9}
     {"sentence": "A cat  sees the dog. ", "vocabulary": ANIMALS},
     {"sentence": "the cat, a dog!", "vocabulary": ANIMALS},
     {"sentence": "", "vocabulary": ANIMALS},
+    {"sentence": "the dog and the cat and a dog", "vocabulary": ANIMALS},
+    {"sentence": "a dog runs", "vocabulary": {"runs": 6, "dog": 4, "a": 5}},
 )
 def encode_sentence(sentence: str, vocabulary: dict[str, int]) -> list[int]:
     """An id for each word, and EOS."""
@@ -331,6 +465,130 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
     return [*(vocabulary.get(word, "<unk>") for word in sentence.split()), EOS]  # type: ignore[list-item]
 
 
+@encode_sentence.mistake(
+    "the position in the dict instead of the id",
+    "You take the position of the word in the dict for its id. The dict may be in any order: the id is the value that "
+    "it has for the word.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    places = {word: i for i, word in enumerate(vocabulary, start=N_SPECIAL)}
+    return [*_ids(sentence.split(), places), EOS]
+
+
+@encode_sentence.mistake(
+    "each word only once",
+    "A word that occurs twice in the sentence appears only once in your result. Each of its occurrences becomes an id.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(dict.fromkeys(sentence.split()), vocabulary), EOS]
+
+
+@encode_sentence.mistake(
+    "in the order of the vocabulary",
+    "You go through the vocabulary, and keep the words that occur in the sentence. Go through the sentence instead: "
+    "its words have an order, may occur twice, and may be unknown.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*(i for word, i in vocabulary.items() if word in sentence.split()), EOS]
+
+
+@encode_sentence.mistake(
+    "EOS for unknown words",
+    "An unknown word becomes EOS in your code, as if the sentence ended there. Use UNK.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(sentence.split(), vocabulary, unknown=EOS), EOS]
+
+
+@encode_sentence.mistake(
+    "UNK and EOS swapped",
+    "Unknown words become EOS in your code, and the sentence ends with UNK. It's the other way round.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(sentence.split(), vocabulary, unknown=EOS), UNK]
+
+
+@encode_sentence.mistake("BOS for unknown words", "An unknown word becomes 1 in your code, the id of `<bos>`. Use UNK.")
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(sentence.split(), vocabulary, unknown=BOS), EOS]
+
+
+@encode_sentence.mistake("ends with BOS", "Your sentence ends with BOS, which stands for a beginning. Append EOS.")
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(sentence.split(), vocabulary), BOS]
+
+
+@encode_sentence.mistake("EOS twice", "Your sentence ends with two EOS. A single one is enough.")
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids(sentence.split(), vocabulary), EOS, EOS]
+
+
+@encode_sentence.mistake(
+    "EOS after each word",
+    "You append EOS after each word. It ends the sentence: append it once, after the loop.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [i for word in sentence.split() for i in (vocabulary.get(word, UNK), EOS)]
+
+
+@encode_sentence.mistake(
+    "only the first word",
+    "You return after the first word. Does the `return` belong behind the loop?",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int] | None:
+    words = sentence.split()
+    return [*_ids(words[:1], vocabulary), EOS] if words else None
+
+
+@encode_sentence.mistake(
+    "the end cut off at an unknown word",
+    "Your sentence ends at the first unknown word. It becomes UNK, and the words behind it follow.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*(vocabulary[word] for word in takewhile(vocabulary.__contains__, sentence.split())), EOS]
+
+
+@encode_sentence.mistake(
+    "the word itself if it is unknown",
+    "An unknown word stays a text in your list. The model reads numbers: use the id UNK.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> Any:
+    return [*(vocabulary.get(word, word) for word in sentence.split()), EOS]
+
+
+@encode_sentence.mistake(
+    "a text instead of EOS", 'Your list ends with the text "<eos>". The model reads numbers: use its id, EOS.'
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> Any:
+    return [*_ids(sentence.split(), vocabulary), "<eos>"]
+
+
+@encode_sentence.mistake(
+    "a list in the list",
+    "The ids of the words are a list inside your list. Put them and EOS into the same list.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> Any:
+    return [_ids(sentence.split(), vocabulary), EOS]
+
+
+@encode_sentence.mistake(
+    "full stops cut off",
+    "You remove the full stop from a word. Leave the words as they are: `dog.` with its full stop is another word than "
+    "`dog`.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return [*_ids((word.rstrip(".") for word in sentence.split()), vocabulary), EOS]
+
+
+@encode_sentence.mistake(
+    "UNK in place of the whole sentence",
+    "A single unknown word makes your whole sentence UNK. Decide for each word by itself.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    words = sentence.split()
+    return [*_ids(words, vocabulary), EOS] if all(word in vocabulary for word in words) else [UNK, EOS]
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -343,6 +601,7 @@ def _table(vocab_size: int, d_model: int) -> Tensor:
     {"ids": torch.tensor([[2, 0, 3]]), "table": _table(4, 4)},
     {"ids": torch.tensor([[4, 1, 5, 2], [3, 3, 2, 0]]), "table": _table(6, 2)},
     {"ids": torch.tensor([[5], [6], [1]]), "table": _table(7, 1)},
+    {"ids": torch.tensor([[1, 2], [0, 1]]), "table": _table(5, 3)},
 )
 def look_up(ids: Tensor, table: Tensor) -> Tensor:
     """PyTorch's own."""
@@ -410,6 +669,48 @@ def _(ids: Tensor, table: Tensor) -> Tensor:
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1))
+
+
+@look_up.mistake(
+    "zeros for the id 0",
+    "You replace the embeddings of the token 0 by zeros. It may be padding, but that is for the masks to handle: here, "
+    "every id selects its row.",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table[ids] * (ids != 0)[..., None]
+
+
+@look_up.mistake(
+    "only as many rows as the ids need",
+    "Your code works only if the last row of the table is among those that you look up. How many ids are there: as "
+    "many as the largest one in this batch needs, or as many as the table has rows?",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return F.one_hot(ids).to(table.dtype) @ table
+
+
+@look_up.mistake(
+    "length and batch swapped",
+    "Your first axis is the position, and your second the sentence: (length, batch, d_model).",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table[ids.T]
+
+
+@look_up.mistake(
+    "only the last sentence",
+    "You return the embeddings of the last sentence only. Does each sentence of your loop overwrite those before?",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table[ids[-1]]
+
+
+@look_up.mistake(
+    "the tokens of a sentence added up",
+    "You add up the embeddings of each sentence. Every token keeps a vector of its own.",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table[ids].sum(1)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -586,6 +887,78 @@ def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return _largest(logits.exp() / logits.sum(), n)
 
 
+@most_probable.mistake(
+    "the same token several times",
+    "Where several tokens have the same probability, you return the first of them several times. Do you look up where "
+    "a probability is in the list? That always finds the first place.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    p = logits.softmax(-1)
+    best = p.sort(descending=True).values[:n]
+    return best, torch.stack([(p == x).nonzero()[0, 0] for x in best])
+
+
+@most_probable.mistake(
+    "powers of 10", "Your probabilities are too far apart: you take powers of 10 instead of powers of e."
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _largest((math.log(10) * logits).softmax(-1), n)
+
+
+@most_probable.mistake(
+    "sigmoids divided by their sum",
+    "Your probabilities add up to one, but they are too close to each other: you take the sigmoid of each logit. Take "
+    "its exponential.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _largest(logits.sigmoid() / logits.sigmoid().sum(), n)
+
+
+@most_probable.mistake(
+    "the right ids, but the first probabilities",
+    "Your ids are right, but the probabilities are those of the first n tokens. Each one should belong to the id "
+    "beside it.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    p = logits.softmax(-1)
+    return p[:n], _largest(p, n)[1]
+
+
+@most_probable.mistake(
+    "ranks instead of ids",
+    "Your probabilities are right, but your ids are 0, 1, 2, …: these are the places in the sorted list. Return the "
+    "places that the tokens have in the vocabulary.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _largest(logits.softmax(-1), n)[0], torch.arange(n)
+
+
+@most_probable.mistake(
+    "only the most probable token", "You return a single token, whatever n is. Return the n most probable ones."
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    p = logits.softmax(-1)
+    return p.max(), p.argmax()
+
+
+@most_probable.mistake(
+    "the least probable of them first",
+    "These are the right tokens, but in ascending order. The most probable one comes first.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    values, ids = _largest(logits.softmax(-1), n)
+    return values.flip(0), ids.flip(0)
+
+
+@most_probable.mistake(
+    "the exponential of the sum",
+    "You divide by the exponential of the sum of all logits. Take the exponential of each logit first, and then the "
+    "sum.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    return _largest(logits.exp() / logits.sum().exp(), n)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -653,8 +1026,8 @@ def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_
 
 @continue_prefix.mistake(
     "the largest probability itself",
-    "You turn the largest probability into a whole number, which is 0, and take that for the token. The token is its "
-    "index.",
+    "Whatever the model predicts, you append the token 0. Do you turn the largest probability into a whole number? "
+    "That is 0, because a probability is less than 1. The token is its index.",
 )
 def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
     return _continued(next_token_probabilities, prefix, eos, max_new_tokens, choose=lambda p: int(p.max()))
@@ -796,6 +1169,50 @@ def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_
 def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
     tokens = _continued(next_token_probabilities, prefix, eos, max_new_tokens)
     return tokens if tokens[-1] == eos else [*tokens, eos]
+
+
+@continue_prefix.mistake(
+    "nothing appended",
+    "You return the prefix as it was. Append each token that the model predicts to the list that you return.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    return list(prefix)
+
+
+@continue_prefix.mistake(
+    "stops after a token if the prefix contains eos",
+    "Where the prefix contains eos, your search ends after a single step. Do you look for eos in the whole list? Only "
+    "the token that the model has just predicted counts.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    limit = min(1, max_new_tokens) if eos in prefix else max_new_tokens
+    return _continued(next_token_probabilities, prefix, eos, limit)
+
+
+@continue_prefix.mistake(
+    "reads only the new tokens",
+    "You call the model with the new tokens only. It should read the prefix, too: that is what it continues.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    n = len(prefix)
+    return _continued(next_token_probabilities, prefix, eos, max_new_tokens, reads=lambda tokens: tokens[n:])
+
+
+@continue_prefix.mistake(
+    "bos twice",
+    "You put BOS in front of the prefix. The prefix begins with it already, and its id isn't 1 in every test.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    return _continued(next_token_probabilities, [BOS, *prefix], eos, max_new_tokens)
+
+
+@continue_prefix.mistake(
+    "always begins with 1",
+    "You start with the id 1 alone. Start with the prefix that you are given: it may be longer, and in some tests bos "
+    "has another id.",
+)
+def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
+    return _continued(next_token_probabilities, [BOS], eos, max_new_tokens)
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------
@@ -945,3 +1362,101 @@ def _(distance: int, k: int) -> tuple[int, int, int]:
 )
 def _(distance: int, k: int) -> tuple[int, int, int]:
     return distance, math.ceil(distance / math.ceil(k / 2)), 1
+
+
+@path_lengths.mistake(
+    "rounded up, but still a float",
+    "The numbers are right, but your number of layers is a float, such as 4.0. NumPy's and PyTorch's functions that "
+    "round return floats; convert it to an int.",
+)
+def _(distance: int, k: int) -> tuple[int, float, int]:
+    return distance, float(math.ceil(distance / (k // 2))), 1
+
+
+@path_lengths.mistake(
+    "one layer more than the number rounded down",
+    "You round down and add one. That is too much where the division leaves no remainder: then the last layer reaches "
+    "exactly as far as it has to.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, distance // (k // 2) + 1, 1
+
+
+@path_lengths.mistake(
+    "rounded down, but at least one layer",
+    "You round the number of layers down, and only correct 0 to 1. The last layer then doesn't quite reach the other "
+    "word: round it up.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, max(1, distance // (k // 2)), 1
+
+
+@path_lengths.mistake(
+    "rounded to the nearest number, even if that is 0",
+    "You round the number of layers to the nearest whole number. A part of a layer needs a whole one: round up.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, round(distance / (k // 2)), 1
+
+
+@path_lengths.mistake(
+    "a layer reaches k words far, rounded down",
+    "You divide by the whole width, like the paper's n/k (§4), which leaves out constant factors, and you round down. "
+    "A word is in the middle of its k positions: how many does it see on the side of the other word? And is half a "
+    "layer enough?",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, distance // k, 1
+
+
+@path_lengths.mistake(
+    "the paper's n/k",
+    "n/k (§4) leaves out constant factors, and gives the order of magnitude only. Draw two words and the layers "
+    "between them: how far does each layer reach on one side, and how many layers does it take?",
+)
+def _(distance: int, k: int) -> tuple[int, float, int]:
+    return distance, distance / k, 1
+
+
+@path_lengths.mistake(
+    "divided by k and by 2",
+    "You divide the distance by k, and the result by 2. Python goes from left to right: put parentheses around the "
+    "half of k. And a part of a layer needs a whole one.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, distance // k // 2, 1
+
+
+@path_lengths.mistake(
+    "divided by twice the width",
+    "You divide the distance by k, and the result by 2. Python goes from left to right: put parentheses around the "
+    "half of k.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance, math.ceil(distance / k / 2), 1
+
+
+@path_lengths.mistake(
+    "words counted instead of steps, twice",
+    "You count the words along the way, the first one included, both for recurrent and for convolutional layers. From "
+    "a word to its neighbour it is one step.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance + 1, math.ceil((distance + 1) / (k // 2)), 1
+
+
+@path_lengths.mistake(
+    "only the words in between, twice",
+    "You count the words between the two, both for recurrent and for convolutional layers. The information has to "
+    "reach the second word as well.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return distance - 1, math.ceil((distance - 1) / (k // 2)), 1
+
+
+@path_lengths.mistake(
+    "the first two swapped",
+    "Your first two numbers are swapped. The order is: recurrent, convolutional, self-attention.",
+)
+def _(distance: int, k: int) -> tuple[int, int, int]:
+    return math.ceil(distance / (k // 2)), distance, 1
