@@ -22,6 +22,9 @@ EXPLANATIONS = {
     r"IndexError: (list|string|tuple|deque).* out of range|IndexError: pop from empty": (
         "Your code takes an entry that isn't there. What if the list is empty, or you are at its end?"
     ),
+    r"KeyError: .*already exists": (
+        "The module has an attribute of this name already: it was assigned before. One of the two steps is enough."
+    ),
     r"KeyError": ("There is no entry with this key. What should happen when a key is missing?"),
     r"ZeroDivisionError": ("The number that you divide by can be 0. When is it, and what should the result be then?"),
     r"ValueError: (min|max)\(\)|ValueError: .*(empty sequence|iterable argument is empty)|IndexError: .*max\(\)": (
@@ -99,6 +102,23 @@ EXPLANATIONS = {
     r"(RuntimeError|ValueError): .*(numel|only one element|item\(\)|cannot be converted to Scalar|.*scalar)": (
         "Your code takes a tensor with several entries for a single number."
     ),
+    r"ValueError: x and y must have same first dimension": (
+        "matplotlib needs as many x values as y values. How many epochs are there?"
+    ),
+    r"ValueError: The number of FixedLocator locations": (
+        "An axis needs as many labels as positions. Which of the two belongs to the other axis?"
+    ),
+    r"TypeError: cannot assign .* as parameter": (
+        "A layer's weight has to be a parameter. `.T`, `.data`, `detach` and every computation return a plain tensor. "
+        "Assign the parameter itself, or change its numbers in place."
+    ),
+    r"TypeError: .* is not a Module subclass": (
+        "This entry is a class or a function, not a module. Call it, with its arguments in parentheses."
+    ),
+    r"TypeError: BLEU: ": (
+        "sacrebleu compares texts. It expects a list of them, and a list of lists of references. Have you decoded the "
+        "ids, and is each list nested as it should be?"
+    ),
     r"ValueError: .* is not in list": (
         "`index` stops with an error if the list doesn't contain the value. When is it missing, and what should "
         "happen then?"
@@ -113,12 +133,19 @@ EXPLANATIONS = {
     r"ValueError: .*unpack|TypeError: cannot unpack": (
         "The number of names on the left isn't the number of values on the right. What does the right side consist of?"
     ),
+    r"ValueError: slice step cannot be zero": (
+        "A slice is written `[start:stop:step]`, and the step can be 0 here. Are the three in the right order?"
+    ),
+    r"(ValueError: dictionary|TypeError: cannot convert dictionary) update sequence": (
+        "A dict is made of pairs, and here an entry isn't one. Print what you pass to `dict`: was it split at the "
+        "right places?"
+    ),
     r"ValueError: zip\(\)": ("`zip(…, strict=True)` got sequences of different lengths."),
     r"(UnboundLocalError|NameError)": (
         "This name has no value yet. Is it spelled as elsewhere, and set on every path, also when a loop or an "
         "`if` isn't entered?"
     ),
-    r"TypeError: .*(missing|takes|unexpected keyword)": (
+    r"TypeError: .*(missing|takes|unexpected keyword|multiple values for)": (
         "This call has the wrong arguments: compare it with the description of the function."
     ),
     r"TypeError: unsupported operand type\(s\) for \^": (

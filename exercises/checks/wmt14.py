@@ -1,8 +1,9 @@
 """Checks of 17 training the full model on WMT14 (§5.1, §5.2, §6.1)."""
 
+import math
 import re
 from collections.abc import Callable
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from exercises.check import Topic
@@ -209,8 +210,8 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "no scores and weighted sums",
-    "You count the products with weights only. Attention also multiplies queries by keys, and the attention weights by "
-    "values.",
+    "You count the products with weights only. Attention also multiplies queries by keys, and the attention weights "
+    "by values.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, scores=lambda n, m: 0)
@@ -242,8 +243,8 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "only the decoder's visible scores",
-    "In the decoder's self-attention you count only the scores that its mask leaves visible. All of them are computed, "
-    "and some are hidden afterwards.",
+    "In the decoder's self-attention you count only the scores that its mask leaves visible. All of them are "
+    "computed, and some are hidden afterwards.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, scores=lambda n, m: 2 * n * n + m * (m + 1) + 2 * m * n)
@@ -268,8 +269,8 @@ def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -
 
 @training_flop.mistake(
     "attention without the factor 6",
-    "The products with weights are right, but you add the scores and weighted sums without the factor 6. They are made "
-    "of multiplications and additions, and have a backward pass, like all others.",
+    "The products with weights are right, but you add the scores and weighted sums without the factor 6. They are "
+    "made of multiplications and additions, and have a backward pass, like all others.",
 )
 def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
     products = 2 * n_layers * d_model * (n * n + m * m + m * n)
@@ -308,6 +309,153 @@ def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -
 )
 def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
     return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 2 * (n * n + m * m + n * n))
+
+
+@training_flop.mistake(
+    "keys and values of cross-attention missing",
+    "In cross-attention, you count queries and output, which meet the target tokens. Two matrices are missing: keys "
+    "and values are computed from the encoder's output.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(4, 2, 0))
+
+
+@training_flop.mistake(
+    "queries and output of cross-attention missing",
+    "In cross-attention, you count keys and values, which meet the source tokens. Two matrices are missing: queries "
+    "and output belong to the target tokens.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_target=(4, 2, 1))
+
+
+@training_flop.mistake(
+    "the output layer at a single position",
+    "You count the output layer once for the whole sentence. Every one of the m target positions gets its own logits.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    without = _flop(d_model, d_ff, n_layers, vocab_size, n, m, at_target=(6, 2, 0))
+    return without + 6 * vocab_size * d_model
+
+
+@training_flop.mistake(
+    "logits without d_model",
+    "You count one operation for each logit. A logit is the product of two vectors of d_model numbers.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    without = _flop(d_model, d_ff, n_layers, vocab_size, n, m, at_target=(6, 2, 0))
+    return without + 6 * m * vocab_size
+
+
+@training_flop.mistake(
+    "the output layer without the factor 6",
+    "You multiply everything by 6, except the output layer. Its weights take a forward and a backward pass, too: look "
+    "at the parentheses.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    without = _flop(d_model, d_ff, n_layers, vocab_size, n, m, at_target=(6, 2, 0))
+    return without + m * vocab_size * d_model
+
+
+@training_flop.mistake(
+    "the factor 6 for the source only",
+    "You multiply only the first term by 6. All operations have a forward and a backward pass: put parentheses around "
+    "the sum.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    source = n_layers * (6 * d_model * d_model + 2 * d_model * d_ff)
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, per_weight=1) + 5 * n * source
+
+
+@training_flop.mistake(
+    "scores without d_model",
+    "You count one operation for each pair of a query and a key. Comparing the two takes d_model of them, and so does "
+    "the weighted sum.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    pairs = 2 * n_layers * (n * n + m * m + m * n)
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 0) + 6 * pairs
+
+
+@training_flop.mistake(
+    "half of the decoder's scores, rounded down",
+    "You leave out the scores that the decoder's mask hides. They are computed all the same, and hidden afterwards. "
+    "(Besides, you round down.)",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n * n + m * m // 2 + m * n))
+
+
+@training_flop.mistake(
+    "cross-attention between target tokens",
+    "In cross-attention each of the m target tokens attends to the n source tokens. You count m · m.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n * n + 2 * m * m))
+
+
+@training_flop.mistake(
+    "twice as many layers",
+    "You count twice as many layers as there are: n_layers is the number of encoder layers, and also that of decoder "
+    "layers.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, 2 * n_layers, vocab_size, n, m)
+
+
+@training_flop.mistake(
+    "only the backward pass",
+    "You count 4 FLOP per weight and token, those of the backward pass. The forward pass needs 2 more.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, per_weight=4)
+
+
+@training_flop.mistake(
+    "each operation counted twice",
+    "You count 12 FLOP per weight and token. The multiplication and the addition are both in the 6 already: 2 in the "
+    "forward pass, 4 in the backward pass.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, per_weight=12)
+
+
+@training_flop.mistake(
+    "biases counted",
+    "You count the biases of attention and of the feed-forward network. The text asks you to leave them out: they "
+    "take almost no work.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    biases = n_layers * (n + m) * (7 * d_model + d_ff)
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m) + 6 * biases
+
+
+@training_flop.mistake(
+    "^ for the squares of n and m",
+    "In Python, `^` isn't a power but an operation on bits. Write the square of n as `n * n`.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n ^ 2 + m ^ 2 + n * m))
+
+
+@training_flop.mistake(
+    "^ for all squares",
+    "In Python, `^` isn't a power but an operation on bits. Write a square as `d * d`.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    right = _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 2 * (n ^ 2 + m ^ 2 + n * m))
+    return right + 6 * (n + m) * n_layers * 6 * ((d_model ^ 2) - d_model * d_model)
+
+
+@training_flop.mistake(
+    "^ for a square, without parentheses",
+    "In Python, `^` isn't a power but an operation on bits, and what is to the right of it, even a sum, belongs to "
+    "it. Write a square as `d * d`.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    side = n_layers * ((6 * d_model) ^ (2 + 2 * d_model * d_ff))
+    scores = 2 * n_layers * d_model * (n * n + m * m + m * n)
+    return 6 * ((n + m) * side + scores + m * vocab_size * d_model)
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
@@ -381,8 +529,8 @@ def _(
 
 @run_costs.mistake(
     "the denominator without parentheses",
-    "In Python, a / b * c is (a / b) * c, so only the first factor of your denominator divides. Put parentheses around "
-    "the product.",
+    "In Python, a / b * c is (a / b) * c, so only the first factor of your denominator divides. Put parentheses "
+    "around the product.",
 )
 def _(
     flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
@@ -472,6 +620,159 @@ def _(*arguments: Any) -> tuple[float, float, float]:
     return hours, kwh, arguments[3] * arguments[5]
 
 
+@run_costs.mistake(
+    "the work of one GPU for the time, of all for the rest",
+    "All three results are too large by the number of GPUs. They share the work, so the denominator of the time "
+    "contains their number, too.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours * arguments[3], kwh * arguments[3], euros * arguments[3]
+
+
+@run_costs.mistake(
+    "only the first result in seconds",
+    "Your time is in seconds, but energy and rent are right. Return the hours.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return 3600 * hours, kwh, euros
+
+
+@run_costs.mistake(
+    "multiplied by 3,600",
+    "You multiply the seconds by 3,600. An hour has that many, so there are fewer hours than seconds: divide.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return 3600**2 * hours, 3600**2 * kwh, 3600**2 * euros
+
+
+@run_costs.mistake(
+    "days instead of hours",
+    "Your times are in days. Return hours: a day has 24 of them.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours / 24, kwh / 24, euros / 24
+
+
+@run_costs.mistake(
+    "petaflops",
+    "All your results are 1,000 times too small: peta stands for 10^15, tera for 10^12.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours / 1000, kwh / 1000, euros / 1000
+
+
+@run_costs.mistake(
+    "joules instead of kilowatt-hours",
+    "Your energy is in joules: watts times seconds. A kilowatt-hour is 1,000 watts times 3,600 seconds.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, 3.6e6 * kwh, euros
+
+
+@run_costs.mistake(
+    "divided by the overhead",
+    "You divide the energy by OVERHEAD. The rest of the machine needs power in addition, so the energy gets larger.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh / OVERHEAD**2, euros
+
+
+@run_costs.mistake(
+    "the overhead added to the watts",
+    "You add OVERHEAD to the power of a GPU. It is a factor: the whole machine needs 1.5 times the power of its GPUs.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh * (arguments[4] + OVERHEAD) / (arguments[4] * OVERHEAD), euros
+
+
+@run_costs.mistake(
+    "the overhead in the time",
+    "You multiply the time by OVERHEAD. The machine around the GPUs needs power, but it doesn't slow them down.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return OVERHEAD * hours, kwh, OVERHEAD * euros
+
+
+@run_costs.mistake(
+    "the overhead in all three",
+    "You multiply the time by OVERHEAD, so that all three results contain it. It belongs to the energy only.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return OVERHEAD * hours, OVERHEAD * kwh, OVERHEAD * euros
+
+
+@run_costs.mistake(
+    "the energy multiplied by the price",
+    "Time and energy are right, but you multiply the energy by the price. The price is for an hour of a GPU, so it is "
+    "multiplied by GPU-hours.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, _ = run_costs.reference(*arguments)
+    return hours, kwh, kwh * arguments[5]
+
+
+@run_costs.mistake(
+    "less energy at a low utilisation",
+    "You multiply the energy by the utilisation. The time is longer because of it, but a GPU that you rent needs its "
+    "power in every hour.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh * arguments[2], euros
+
+
+@run_costs.mistake(
+    "hours rounded up",
+    "You round the hours up. Nothing is rounded here: return the exact numbers.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    whole = math.ceil(hours)
+    return whole, kwh * whole / hours, euros * whole / hours
+
+
+@run_costs.mistake(
+    "only the peak in the denominator",
+    "You divide by the peak, and then you multiply by utilisation and GPUs. Put parentheses around the whole "
+    "denominator.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    factor = (arguments[2] * arguments[3]) ** 2
+    return hours * factor, kwh * factor, euros * factor
+
+
+@run_costs.mistake(
+    "the GPUs on the wrong side",
+    "You multiply the time by the number of GPUs. Put it inside the parentheses of the denominator: more GPUs take "
+    "less time.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    factor = arguments[3] ** 2
+    return hours * factor, kwh * factor, euros * factor
+
+
+@run_costs.mistake(
+    "powers of 2 for tera",
+    "You take tera for 2^40. In data sheets of GPUs it is 10^12.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    factor = 1e12 / 2**40
+    return hours * factor, kwh * factor, euros * factor
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 NEWS = [("It is raining.", "Es regnet."), ("Yes, we can", "Ja, wir können das")]
@@ -537,8 +838,8 @@ def _kept(
 
 @without_test_sentences.mistake(
     "only whole pairs compared",
-    "You drop a pair only if both of its sides are together in the test set. One side is enough: the same sentence may "
-    "have another translation there.",
+    "You drop a pair only if both of its sides are together in the test set. One side is enough: the same sentence "
+    "may have another translation there.",
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     tested = [(_normal(source), _normal(target)) for source, target in test_pairs]
@@ -709,8 +1010,8 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 
 @without_test_sentences.mistake(
     "duplicates dropped",
-    "You keep each pair only once. Duplicates are the task of another filter, which runs before; leave the rest of the "
-    "training data as it is.",
+    "You keep each pair only once. Duplicates are the task of another filter, which runs before; leave the rest of "
+    "the training data as it is.",
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return list(dict.fromkeys(_kept(pairs, test_pairs)))
@@ -731,6 +1032,67 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return _kept(pairs, test_pairs, lambda text: "".join(text.lower().split()))
+
+
+@without_test_sentences.mistake(
+    "sources compared with targets",
+    "You look for the sources among the targets of the test set, and the other way round. Compare sources with "
+    "sources, and targets with targets.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, [(target, source) for source, target in test_pairs])
+
+
+@without_test_sentences.mistake(
+    "a pair for each test pair that differs",
+    "You add a pair each time that a test pair differs from it, so it appears as often as there are such test pairs. "
+    "A pair may stay only if it differs from all of them: decide after the inner loop.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return [pair for pair in pairs for other in test_pairs if _kept([pair], [other])]
+
+
+@without_test_sentences.mistake(
+    "only the first test pair",
+    "You compare with the first test pair only. Does your inner loop end with `break` or `return` in its first step?",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs[:1]) if test_pairs else []
+
+
+@without_test_sentences.mistake(
+    "all pairs dropped",
+    "You drop all pairs, as if all sentences were the same. Does your helper function return its result?",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return [] if test_pairs else list(pairs)
+
+
+@without_test_sentences.mistake(
+    "sentences that begin like a test sentence",
+    "You also drop sentences that only begin like a test sentence. Compare whole sentences.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    def begins(text: str, side: int) -> bool:
+        return any(_normal(text).startswith(_normal(pair[side])) for pair in test_pairs)
+
+    return [(s, t) for s, t in pairs if not begins(s, 0) and not begins(t, 1)]
+
+
+@without_test_sentences.mistake(
+    "the pairs sorted",
+    "You drop the right pairs, but you sort the others. Leave them in their order.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return sorted(_kept(pairs, test_pairs))
+
+
+@without_test_sentences.mistake(
+    "the test set without the training data",
+    "You remove training sentences from the test set. It's the other way round: the test set stays as it is.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(test_pairs, pairs)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -761,6 +1123,7 @@ def _on_disk(*missing: str, **damaged: str) -> Checksums:
     {"checkpoints": {}, "on_disk": {"weights-1000": "a3f0"}},
     {"checkpoints": {0: {"weights-0": "a3f0"}}, "on_disk": {"weights-0": "a3f0"}},
     {"checkpoints": WRITTEN, "on_disk": _on_disk("weights-3000") | {"best": "5e5e"}},
+    {"checkpoints": WRITTEN, "on_disk": _on_disk(weights_3000="8b1a", state_3000="5e5e")},
 )
 def newest_complete(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     """Every file must be there, with its checksum."""
@@ -790,8 +1153,8 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
 
 @newest_complete.mistake(
     "a missing file stops the program",
-    "Your code stops with an error at a file that isn't on the disk. That is what it should expect after a crash: such "
-    "a checkpoint isn't complete.",
+    "Your code stops with an error at a file that isn't on the disk. That is what it should expect after a crash: "
+    "such a checkpoint isn't complete.",
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     steps = (step for step, files in checkpoints.items() if all(on_disk[name] == files[name] for name in files))
@@ -913,6 +1276,98 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     return max((step for step, files in checkpoints.items() if all(c in there for c in files.values())), default=None)
 
 
+@newest_complete.mistake(
+    "-1 instead of None",
+    "Your result is -1 if no checkpoint is complete. Return None then.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return max(_complete(checkpoints, on_disk), default=-1)
+
+
+@newest_complete.mistake(
+    "minus infinity instead of None",
+    "Your result is minus infinity if no checkpoint is complete. Return None then.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return max(_complete(checkpoints, on_disk), default=-math.inf)
+
+
+@newest_complete.mistake(
+    "False instead of None",
+    "Your result is False if no checkpoint is complete. Return None then: in Python, False equals 0, and 0 is a step.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return max(_complete(checkpoints, on_disk), default=False)
+
+
+@newest_complete.mistake(
+    "a text instead of None",
+    "Your result is a text if no checkpoint is complete. Return None, without quotation marks.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return max(_complete(checkpoints, on_disk), default="None")
+
+
+@newest_complete.mistake(
+    "a missing file counts as right",
+    "A file that isn't on the disk counts as right in your code. A checkpoint needs all of its files.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    def is_right(name: str, checksum: str) -> bool:
+        return on_disk.get(name, checksum) == checksum
+
+    steps = [step for step, files in checkpoints.items() if all(is_right(*file) for file in files.items())]
+    return max(steps, default=None)
+
+
+@newest_complete.mistake(
+    "two right files are enough",
+    "A checkpoint counts as complete in your code if two of its files are right. It may have more, or fewer: compare "
+    "all that its record contains.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    steps = [step for step, files in checkpoints.items() if len(files.items() & on_disk.items()) >= 2]
+    return max(steps, default=None)
+
+
+@newest_complete.mistake(
+    "names and checksums compared separately",
+    "You ask whether all names are on the disk, and whether all checksums are. Each checksum has to be that of the "
+    "file with its name.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    there = {*on_disk.values()}
+    steps = [
+        step for step, files in checkpoints.items() if files.keys() <= on_disk.keys() and {*files.values()} <= there
+    ]
+    return max(steps, default=None)
+
+
+@newest_complete.mistake(
+    "the first in the dict",
+    "You return the first complete checkpoint in the order of the dict. The newest one is that with the largest step, "
+    "and it may be anywhere.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return next(iter(_complete(checkpoints, on_disk)), None)
+
+
+@newest_complete.mistake(
+    "its files instead of its step",
+    "You return the files of the checkpoint. Return its step.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return checkpoints.get(newest_complete.reference(checkpoints, on_disk))
+
+
+@newest_complete.mistake(
+    "the step as a text",
+    "Your step is a text. Return the number.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
+    return max(map(str, _complete(checkpoints, on_disk)), default=None)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -994,8 +1449,8 @@ def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> P
 
 @parts_left.mistake(
     "the plan cut into blocks",
-    "You give each rank a block of consecutive parts. That uses every pair once, too, but then a step on four GPUs has "
-    "other sentences than on one. Each rank takes every world_size-th part.",
+    "You give each rank a block of consecutive parts. That uses every pair once, too, but then a step on four GPUs "
+    "has other sentences than on one. Each rank takes every world_size-th part.",
 )
 def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
     share = len(plan) // world_size
@@ -1045,6 +1500,102 @@ def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> P
     return parts
 
 
+@parts_left.mistake(
+    "one part in each step",
+    "You take a single part in each step. A rank processes `accumulation` parts in a step, and all of them are its "
+    "own.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank :: world_size * accumulation][step:]
+
+
+@parts_left.mistake(
+    "added instead of multiplied",
+    "You skip `step` + `accumulation` parts. In each of the steps, the rank has used `accumulation` parts: multiply.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step + accumulation :]
+
+
+@parts_left.mistake(
+    "one part too many skipped",
+    "You skip one part too many. After as many parts as the rank has used, the next one is at exactly this index, "
+    "because lists are counted from 0.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step * accumulation + 1 :]
+
+
+@parts_left.mistake(
+    "the parts of the next rank",
+    "You take the parts of the rank after this one. Rank 0 begins with the part 0.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank + 1 :: world_size][step * accumulation :]
+
+
+@parts_left.mistake(
+    "the parts of the rank before, counted from the end",
+    "You take the parts of the rank before, and for rank 0 you begin at the end of the plan. Ranks are counted from "
+    "0, and so are lists.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank - 1 :: world_size][step * accumulation :]
+
+
+@parts_left.mistake(
+    "a part is missing at the end",
+    "The last part is missing. A slice without an end goes on to the end of the list.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step * accumulation : -1]
+
+
+@parts_left.mistake(
+    "the sentences without their parts",
+    "You return the indices of the sentences in a single list. Return the parts as they are: each is a list of its "
+    "own.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Any:
+    return [i for part in parts_left.reference(plan, step, rank, world_size, accumulation) for i in part]
+
+
+@parts_left.mistake(
+    "the numbers of the parts",
+    "You return the numbers of the parts. Return the parts themselves.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Any:
+    return [*range(len(plan))][rank::world_size][step * accumulation :]
+
+
+@parts_left.mistake(
+    "the parts of a step joined",
+    "You join the parts of each step to a single one. They don't fit into memory together, which is why the gradient "
+    "is accumulated: return each part by itself.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    left = parts_left.reference(plan, step, rank, world_size, accumulation)
+    return [[*chain(*left[i : i + accumulation])] for i in range(0, len(left), accumulation)]
+
+
+@parts_left.mistake(
+    "the parts of each step in a list",
+    "You put the parts of each step into a list of their own. Return a single list of parts.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Any:
+    left = parts_left.reference(plan, step, rank, world_size, accumulation)
+    return [left[i : i + accumulation] for i in range(0, len(left), accumulation)]
+
+
+@parts_left.mistake(
+    "skipped from the end",
+    "You remove the parts that are done from the end of the list. They were the first ones.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    own = plan[rank::world_size]
+    return own[: len(own) - step * accumulation]
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 DEFAULT = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -1059,6 +1610,7 @@ Settings = dict[str, tuple[str | None, str | None]]
     {"signature": "tok:13a|smooth:exp|eff:no|case:mixed|nrefs:1|version:2.6.0", "other": DEFAULT},
     {"signature": "nrefs:2|case:mixed|eff:no|tok:spBLEU-1K|smooth:floor[0.10]|version:2.4.0", "other": DEFAULT},
     {"signature": DEFAULT, "other": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"},
+    {"signature": "nrefs:var|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:2.6.0", "other": DEFAULT},
     {"signature": "version:2.6.0|" + DEFAULT.removesuffix("|version:2.6.0"), "other": DEFAULT.replace("exp", "none")},
     keep=("signature", "other"),
 )
@@ -1201,3 +1753,62 @@ def _(signature: str, other: str) -> Settings:
         if name != "version" and mine != theirs:
             result[name] = (a, b if name == its_name else None)
     return result
+
+
+@different_settings.mistake(
+    "all settings",
+    "You return all settings. Return only those whose two values differ.",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+    return {name: (first.get(name), second.get(name)) for name in first | second if name != "version"}
+
+
+@different_settings.mistake(
+    "only the value of the second signature",
+    "For each setting, you return a single value. Return a pair: that of the first signature, and that of the second.",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+    return {name: b for name, (_, b) in _differing(first, second).items()}
+
+
+@different_settings.mistake(
+    "the two values in a set",
+    "You put the two values into a set, which has no order. Use a tuple or a list: the value of the first signature "
+    "comes first.",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+    return {name: {*values} for name, values in _differing(first, second).items()}
+
+
+@different_settings.mistake(
+    "the text None",
+    "If a signature lacks a setting, its value is None itself, without quotation marks.",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+    return {name: (str(a), str(b)) for name, (a, b) in _differing(first, second).items()}
+
+
+@different_settings.mistake(
+    "only the first difference",
+    "You return only one of the settings that differ. Does your loop return at its end, and not after it?",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+    return dict([*_differing(first, second).items()][:1])
+
+
+@different_settings.mistake(
+    "numbers instead of texts",
+    "You turn some values into numbers. Leave them as they are in the signature.",
+)
+def _(signature: str, other: str) -> Any:
+    first, second = _fields(signature), _fields(other)
+
+    def value(text: str | None) -> Any:
+        return int(text) if text is not None and text.isdigit() else text
+
+    return {name: (value(a), value(b)) for name, (a, b) in _differing(first, second).items()}

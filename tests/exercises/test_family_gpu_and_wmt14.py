@@ -252,6 +252,29 @@ def flop_with(attention: Callable[[int, int, int], int], layers: int | None = No
     return answer
 
 
+def newest_by_names_and_checksums(checkpoints: Checkpoints, on_disk: dict[str, str]) -> int | None:
+    complete = [s for s, f in checkpoints.items() if {*f} <= {*on_disk} and {*f.values()} <= {*on_disk.values()}]
+    return max(complete, default=None)
+
+
+def kept_for_each_test_pair(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    kept = []
+    for source, target in pairs:
+        for other_source, other_target in test_pairs:
+            if one_form(source) != one_form(other_source) and one_form(target) != one_form(other_target):
+                kept.append((source, target))
+    return kept
+
+
+def settings_without(is_left_out: Callable[[str], bool]) -> Any:
+    def answer(signature: str, other: str) -> dict[str, Any]:
+        texts = (signature, other)
+        a, b = (dict(f.split(":") for f in text.split("|") if not is_left_out(f)) for text in texts)
+        return {name: (a.get(name), b.get(name)) for name in a | b if a.get(name) != b.get(name)}
+
+    return answer
+
+
 def attention_work(n: int, m: int, keys: int) -> int:
     return n * n + m * m + m * keys
 
@@ -286,6 +309,14 @@ def attention_work(n: int, m: int, keys: int) -> int:
         ("newest_complete", newest_printed, "it returns None, and should return 2000"),
         ("newest_complete", lambda c, on_disk: max((s for s in c if c[s] == on_disk), default=None),
          "nothing else may be on the disk"),
+        ("training_flop", flop_with(lambda n, m, k: n ^ 2 + m ^ 2 + n * m), "^ for the squares of n and m"),
+        ("without_test_sentences", kept_for_each_test_pair, "a pair for each test pair that differs"),
+        ("newest_complete", newest_by_names_and_checksums, "names and checksums compared separately"),
+        ("newest_complete", lambda c, on_disk: max((s for s in c if c[s].items() <= on_disk.items()), default=-1),
+         "-1 instead of None"),
+        ("parts_left", lambda plan, step, rank, n, k: plan[rank :: n * k][step:], "one part in each step"),
+        ("different_settings", settings_without(lambda field: "v" in field),
+         "the result has wrong entries, marked with *"),
         ("parts_left", lambda plan, step, rank, n, k: plan[rank::n][(step - 1) * k :], "a step repeated"),
         ("parts_left", lambda plan, step, rank, n, k: plan[rank::n][step // k :], "divided by the accumulation"),
     ],

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
+from sacrebleu import corpus_bleu
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Topic
@@ -182,6 +184,12 @@ def raised(function: Any) -> BaseException:
     return caught.value
 
 
+def registered_twice() -> None:
+    part = nn.Module()
+    part.positions = TABLE
+    part.register_buffer("positions", TABLE)
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -202,6 +210,15 @@ def raised(function: Any) -> BaseException:
         (lambda: TABLE.size[0], "Call it first"),
         (lambda: raised[0], "Call it first"),
         (lambda: torch.tensor([[1], [2, 3]]), "Pad the shorter ones"),
+        (lambda: [1, 2][:: int("0")], "the step can be 0"),
+        (lambda: dict("nrefs:1".split("|")), "is made of pairs"),
+        (lambda: raised(1, function=2), "the wrong arguments"),
+        (registered_twice, "it was assigned before"),
+        (lambda: setattr(nn.Linear(2, 2), "weight", TABLE), "has to be a parameter"),
+        (lambda: nn.ModuleList([nn.Linear]), "Call it"),
+        (lambda: Figure().subplots().plot([1, 2], [3]), "as many x values"),
+        (lambda: Figure().subplots().set_xticks([0, 1], ["a"]), "as many labels"),
+        (lambda: corpus_bleu([[4, 5]], [["a b"]]), "compares texts"),
     ],
 )
 def test_exceptions_are_explained(function: Any, said: str) -> None:
@@ -445,7 +462,7 @@ def test_a_check_leaves_the_random_number_generators_as_they_were() -> None:
 
 
 def test_none_is_told_apart_from_a_result_of_none() -> None:
-    class NoReturn(reference("DecoderLayer")):  # type: ignore[misc]
+    class NoReturn(reference("DecoderLayer")):
         def forward(self, *inputs: Tensor) -> None:
             super().forward(*inputs)
 
@@ -482,14 +499,14 @@ def test_several_results() -> None:
 
 
 def test_modules_may_register_their_parts_in_any_order() -> None:
-    class Layer(reference("DecoderLayer")):  # type: ignore[misc]
+    class Layer(reference("DecoderLayer")):
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             norms = self.norms
             del self.norms
             self._modules = {"norms": norms, **self._modules}
 
-    class Tied(reference("Transformer")):  # type: ignore[misc]
+    class Tied(reference("Transformer")):
         def __init__(self, config: Any) -> None:
             super().__init__(config)
             embedding = self.embedding
