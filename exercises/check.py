@@ -543,6 +543,7 @@ class Given:
                 )
             return self.answers.get(name, self._topic.exercises[name].reference)(*arguments, **named)
 
+        function.__module__, function.__qualname__ = "given", name  # this is what an error calls it
         return function
 
 

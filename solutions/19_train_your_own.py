@@ -400,10 +400,6 @@ check("validation_loss", validation_loss)
 #
 # Before the first epoch there is no lowest loss yet. Start with infinity: every number is lower.
 # </details>
-# <details><summary>Help: <code>StopIteration</code></summary>
-#
-# The check has made up only so many validation losses, and you validate more often: once per epoch is enough, and not after `max_epochs`.
-# </details>
 
 
 # %% tags=["answer"]

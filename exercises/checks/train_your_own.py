@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
-from sacrebleu import corpus_bleu
+from sacrebleu import corpus_bleu, corpus_chrf
 from torch import Tensor, nn
 
 from exercises.check import RefusedError, Topic
@@ -164,6 +164,11 @@ def _find_wrong_parts(model: nn.Module, expected: nn.Module) -> str | None:
         if message := _find_wrong_part(name, getattr(model, name, None), part, model):
             return message
     for a, b in combinations(parts, 2):
+        if getattr(model, a) is getattr(model, b) and b == "unembedding":
+            return (
+                "the embedding is also the output layer\nAn embedding looks up rows, and the output layer multiplies "
+                "by all of them. Make a linear layer, and let only its weight be that of the embedding."
+            )
         if getattr(model, a) is getattr(model, b):
             return (
                 f"`{a}` and `{b}` are one and the same module\nSo they share one set of weights. Make a module for "
@@ -179,9 +184,19 @@ def _find_wrong_part(name: str, yours: Any, expected: nn.Module, model: nn.Modul
             "have no registered parameters: the optimiser won't train them, they aren't saved, and they don't move to "
             "a GPU. There is a list that PyTorch does look into."
         )
-    if not isinstance(yours, nn.Module):
+    if yours is None:
         others = ", ".join(f"`{part}`" for part, _ in model.named_children())
         return f"there is no `{name}`\nYour module has these parts: {others}. Use the names of the table."
+    if not isinstance(yours, nn.Module):
+        return (
+            f"`{name}` is {type_with_article(yours)}\nIt should be a module, or several in a list of PyTorch's: only "
+            "then does PyTorch find its parameters."
+        )
+    if isinstance(expected, nn.ModuleList) and not isinstance(yours, nn.ModuleList | nn.Sequential | nn.ModuleDict):
+        return (
+            f"`{name}` is a single module\nThe table asks for several, even where a configuration has one layer only. "
+            "Put them into a list that PyTorch looks into."
+        )
     if isinstance(expected, nn.ModuleList) and isinstance(yours, nn.ModuleList | nn.Sequential):
         if len(yours) != len(expected):
             return f"`{name}` has {_count(len(yours))}, and should have {len(expected)}\nThe table says how many."
@@ -190,6 +205,8 @@ def _find_wrong_part(name: str, yours: Any, expected: nn.Module, model: nn.Modul
                 f"the same module several times\nThe entries of `{name}` are one and the same module, so there is only "
                 "one set of weights. Multiplying a list repeats references: make a new module for each entry."
             )
+    if isinstance(expected, nn.ModuleList) and {*map(_has_memory, expected)} != {*map(_has_memory, yours.children())}:
+        return f"`{name}` has layers of the other kind\nThe encoder has encoder layers, the decoder has decoder layers."
     if isinstance(yours, FeedForward) and _shapes(yours)["inner.weight"] == _shapes(expected)["inner.weight"][::-1]:
         return (
             "the two sizes of FeedForward are swapped\nIt takes the width of the model first: see the table of parts."
@@ -200,6 +217,10 @@ def _find_wrong_part(name: str, yours: Any, expected: nn.Module, model: nn.Modul
             "`elementwise_affine` at the default."
         )
     return None
+
+
+def _has_memory(layer: nn.Module) -> bool:
+    return hasattr(layer, "cross_attention")
 
 
 def _count(entries: int) -> str:
@@ -253,6 +274,10 @@ def _observe_module(
     Raises:
         RefusedError: if the module's parts aren't the reference's, or one of them isn't used.
     """
+    if isinstance(answer, nn.Module):
+        raise RefusedError(
+            "it is a module, and should be a class\nYour cell makes a module of the class. Leave that out."
+        )
     torch.manual_seed(0)
     model = answer(config)
     if not isinstance(model, nn.Module):
@@ -422,8 +447,8 @@ class _NoResidual(DecoderLayer):
 
 @decoder_layer.mistake(
     "the normalised input is added",
-    "You add the sublayer's output to the normalised x. The residual connection should carry x itself, unchanged, from "
-    "the first layer to the last.",
+    "You add the sublayer's output to the normalised x. The residual connection should carry x itself, unchanged, "
+    "from the first layer to the last.",
 )
 class _NormalisedResidual(DecoderLayer):
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -512,12 +537,132 @@ class _NormalisedMemory(DecoderLayer):
 
 @decoder_layer.mistake(
     "computed without gradients",
-    "Your layer's output is right, but no gradient reaches any of its parameters, so training would never change them. "
-    "Something in `forward` cuts it off: look for `no_grad`, `detach` and `.data`.",
+    "Your layer's output is right, but no gradient reaches any of its parameters, so training would never change "
+    "them. Something in `forward` cuts it off: look for `no_grad`, `detach` and `.data`.",
 )
 class _NoGradients(DecoderLayer):
     def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
         return super().forward(x, memory, own, memory_mask).detach()
+
+
+@decoder_layer.mistake(
+    "the output normalised instead of the input",
+    "You normalise what the sublayer returns. Pre-norm means that it reads the normalised x, and that its output is "
+    "added as it is.",
+)
+class _OutputNormalised(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + self.dropout(norm(sublayer(x)))
+
+
+@decoder_layer.mistake(
+    "the norms in another order",
+    "Self-attention has the second of your norms, and cross-attention the first. They have weights of their own, so "
+    "their order matters as soon as weights are loaded.",
+)
+class _NormsSwapped(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[1], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[0], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no dropout on self-attention",
+    "You drop entries of the other outputs, but not of that of self-attention. §5.4 drops the output of each sublayer.",
+)
+class _NoSelfDropout(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = x + self.self_attention(self.norms[0](x), mask=own)
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no dropout on cross-attention",
+    "You drop entries of the other outputs, but not of that of cross-attention. §5.4 drops the output of each "
+    "sublayer.",
+)
+class _NoCrossDropout(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = x + self.cross_attention(self.norms[1](x), memory, mask=memory_mask)
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no residual connection around self-attention",
+    "The output of your self-attention replaces x. It should be added to x, like that of the other sublayers.",
+)
+class _NoSelfResidual(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.dropout(self.self_attention(self.norms[0](x), mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no residual connection around cross-attention",
+    "The output of your cross-attention replaces x. It should be added to x, like that of the other sublayers.",
+)
+class _NoCrossResidual(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.dropout(self.cross_attention(self.norms[1](x), memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no residual connection around feed-forward",
+    "The output of your feed-forward network replaces x. It should be added to x, like that of the other sublayers.",
+)
+class _NoFeedForwardResidual(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.dropout(self.feed_forward(self.norms[2](x)))
+
+
+@decoder_layer.mistake(
+    "the causal mask inverted",
+    "You pass the opposite of the target's mask to self-attention, so each position sees only what it shouldn't see. "
+    "In the masks of this course, True means that a position may be attended to.",
+)
+class _InvertedMask(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, memory, ~own, memory_mask)
+
+
+@decoder_layer.mistake(
+    "queries from the memory",
+    "In your cross-attention, the queries come from the memory, and keys and values from x. Each position of the "
+    "target attends to the memory: the queries come from x.",
+)
+class _QueriesFromMemory(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(memory, y, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "the share that is kept as the probability of dropout",
+    "You drop as much as should be kept. `nn.Dropout` takes the probability that an entry is dropped.",
+)
+class _KeptShare(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout(1 - config.dropout)
+
+
+@decoder_layer.mistake(
+    "PyTorch's default probability of dropout",
+    "You create dropout without a probability, so PyTorch takes 0.5. Pass the one of the configuration.",
+)
+class _DefaultDropout(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout()
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
@@ -573,13 +718,12 @@ def _observe_transformer(answer: Any, config: ModelConfig, *inputs: Tensor) -> t
     torch.manual_seed(0)
     model = answer(config)
     buffers: dict[str, Any] = {}
-    scale, saved = 0.0, []
+    scale, saved = 1.0, []  # that of few numbers is uncertain, and isn't looked at
     if isinstance(model, nn.Module):
         buffers = {name: tuple(buffer.shape) for name, buffer in model.named_buffers()}
         saved = [name for name in model.state_dict() if name in buffers]
-        if isinstance(table := getattr(model, "embedding", None), nn.Embedding):
-            digits = 1 if table.weight.numel() > 10_000 else 0  # the deviation of few numbers is uncertain
-            scale = round(float(table.weight.detach().std()) * math.sqrt(config.d_model), digits)
+        if isinstance(table := getattr(model, "embedding", None), nn.Embedding) and table.weight.numel() > 10_000:
+            scale = float(f"{float(table.weight.detach().std()) * math.sqrt(config.d_model):.2g}")
     return (*of_module, buffers, saved, scale)
 
 
@@ -606,8 +750,8 @@ transformer = topic.exercise(
 
 @transformer.mistake(
     "the positional encoding is a plain tensor",
-    "Your positional encoding is an ordinary attribute, which stays on the CPU when the model moves to a GPU. Register "
-    "it, so that PyTorch knows about it.",
+    "Your positional encoding is an ordinary attribute, which stays on the CPU when the model moves to a GPU. "
+    "Register it, so that PyTorch knows about it.",
 )
 class _PlainPositions(Transformer):
     def __init__(self, config: ModelConfig) -> None:
@@ -661,6 +805,90 @@ class _NoEmbeddingDropout(Transformer):
         self.dropout = nn.Dropout(0.0)
 
 
+@transformer.mistake(
+    "the standard deviation 1 / d_model",
+    "Your standard deviation is 1 / d_model. Divide by the root of d_model.",
+)
+class _TooSmall(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight, std=1 / config.d_model)
+
+
+@transformer.mistake(
+    "the standard deviation √d_model",
+    "Your standard deviation is the root of d_model itself. The embeddings are multiplied by it later: give them the "
+    "reciprocal.",
+)
+class _RootAsDeviation(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight, std=math.sqrt(config.d_model))
+
+
+@transformer.mistake(
+    "the standard deviation d_model",
+    "Your standard deviation is d_model. Give the embeddings 1 / √d_model.",
+)
+class _WidthAsDeviation(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight, std=config.d_model)
+
+
+@transformer.mistake(
+    "the standard deviation 0.02",
+    "0.02 is GPT-2's standard deviation. Here it depends on d_model: 1 / √d_model.",
+)
+class _FixedDeviation(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+
+
+@transformer.mistake(
+    "Xavier's initialisation",
+    "You use Xavier's initialisation, which depends on the size of the vocabulary, too, and is too small for an "
+    "embedding. Give it the standard deviation 1 / √d_model.",
+)
+class _Xavier(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.xavier_uniform_(self.embedding.weight)
+
+
+@transformer.mistake(
+    "embeddings with another dropout",
+    "Your dropout has a fixed probability. Use that of the configuration.",
+)
+class _FixedEmbeddingDropout(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout(0.1)
+
+
+@transformer.mistake(
+    "embeddings with PyTorch's default dropout",
+    "You create dropout without a probability, so PyTorch takes 0.5. Use that of the configuration.",
+)
+class _DefaultEmbeddingDropout(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout()
+
+
+@transformer.mistake(
+    "as many positions as tokens in the vocabulary",
+    "Your positional encoding has as many rows as the vocabulary. It needs one for each position: `max_length` of "
+    "them.",
+)
+class _PositionsForTokens(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.positions
+        self.register_buffer("positions", sinusoidal_encoding(config.vocab_size, config.d_model), persistent=False)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -674,13 +902,42 @@ def _order_of(batches: Any) -> Any:
     return [_as_lists(source[:1]) for source, _ in batches]
 
 
-def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[Any, ...]:
+def _find_wrong_batch(batches: Sequence[Any]) -> str | None:
+    """Return title and hint of what is wrong with the form of a batch."""
+    if len(batches) == 2 and all(isinstance(side, list) and len(side) != 2 for side in batches):
+        return (
+            "two lists instead of one\nYou return the sources of all batches, and the targets of all batches. Return a "
+            "single list, with a pair of sources and targets for each batch."
+        )
+    for batch in batches:
+        if isinstance(batch, list | tuple) and not batch:
+            return (
+                "an empty batch\nOne of your batches contains no pairs. Where does your code begin a new batch, and "
+                "can the open one be empty then? Think of a pair that is too long even by itself."
+            )
+        if not isinstance(batch, list | tuple) or len(batch) != 2:
+            what = f"{len(batch)} entries" if isinstance(batch, list | tuple) else type_with_article(batch)
+            return f"a batch isn't a pair\nEach batch should be a pair of sources and targets. One of yours is {what}."
+        for side in batch:
+            if not isinstance(side, Tensor):
+                return (
+                    f"a batch isn't made of tensors\nSources and targets should be tensors, and yours are "
+                    f"{type(side).__name__}s. Pad the sentences, so that all of them are equally long."
+                )
+    return None
+
+
+def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[Any, ...] | None:
     """The batches sorted, so that their random order doesn't matter; then what the order depends on, and the dtypes."""
     random.seed(0)
     torch.manual_seed(0)
     batches = answer(pairs, max_tokens, 0)
+    if batches is None:
+        return None
     if not isinstance(batches, list | tuple):
         return batches, None, None, None
+    if message := _find_wrong_batch(batches):
+        raise RefusedError(message)
     contents = sorted([list(map(_as_lists, batch)) for batch in batches], key=str)
     random.seed(1)
     torch.manual_seed(1)
@@ -745,6 +1002,12 @@ def _shuffled(rows: list[Any], seed: int) -> list[Any]:
     return random.Random(seed).sample(rows, len(rows))
 
 
+def _shuffled_in_place(rows: list[Any], seed: int) -> list[Any]:
+    rows = list(rows)
+    random.Random(seed).shuffle(rows)
+    return rows
+
+
 def _make_batches(
     pairs: list[Pair],
     max_tokens: int,
@@ -796,8 +1059,8 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 @token_batches.mistake(
     "padding not counted",
-    "Your batches exceed the budget, because you add up the sentences' own lengths. In a batch every row is as long as "
-    "the longest, and the padding takes as much memory as the rest.",
+    "Your batches exceed the budget, because you add up the sentences' own lengths. In a batch every row is as long "
+    "as the longest, and the padding takes as much memory as the rest.",
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: sum(map(_longer, rows)) <= most)
@@ -823,8 +1086,8 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 @token_batches.mistake(
     "both sides counted together",
-    "You count source and target together, so your batches are about half as large as they could be. The budget is for "
-    "the longer side.",
+    "You count source and target together, so your batches are about half as large as they could be. The budget is "
+    "for the longer side.",
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(
@@ -868,8 +1131,8 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 @token_batches.mistake(
     "the seed isn't used",
-    "Two calls with the same seed give different orders, so nobody could repeat your experiment. Draw from a generator "
-    "that is seeded with the argument.",
+    "Two calls with the same seed give different orders, so nobody could repeat your experiment. Draw from a "
+    "generator that is seeded with the argument.",
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, shuffle=lambda groups, seed: random.sample(groups, len(groups)))
@@ -977,6 +1240,110 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, padded=padded)
 
 
+@token_batches.mistake(
+    "sentences shuffled instead of batches",
+    "You shuffle the pairs before you fill the batches, and so mix short and long ones. Sort the pairs, and shuffle "
+    "the finished batches.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(_shuffled_in_place(pairs, seed), max_tokens, seed, key=lambda pair: 0)
+
+
+@token_batches.mistake(
+    "pairs of the same length shuffled",
+    "You shuffle the pairs before you sort them, so pairs of the same length are in another order. Shuffle only the "
+    "finished batches.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(_shuffled_in_place(pairs, seed), max_tokens, seed)
+
+
+@token_batches.mistake(
+    "only the target looked at",
+    "You sort and count by the target alone. A long source makes the batch just as wide: look at the longer side of "
+    "each pair.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(
+        pairs,
+        max_tokens,
+        seed,
+        key=lambda pair: len(pair[1]),
+        fits=lambda rows, most: len(rows) * max(len(t) for _, t in rows) <= most,
+    )
+
+
+@token_batches.mistake(
+    "ties sorted by the shorter side",
+    "Among pairs whose longer sides are equally long, you sort by the shorter one. Leave them in their order.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: (_longer(pair), min(map(len, pair))))
+
+
+@token_batches.mistake(
+    "the longest sentence without the new pair",
+    "You multiply by the longest sentence of the batch as it is. The new pair is longer, and all rows are padded to "
+    "it.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def fits(rows: list[Pair], most: int) -> bool:
+        return len(rows) == 1 or len(rows) * _longer(rows[-2]) <= most
+
+    return _make_batches(pairs, max_tokens, seed, fits=fits)
+
+
+@token_batches.mistake(
+    "pairs that are too long left out",
+    "You leave out pairs that are longer than the budget. Each of them gets a batch of its own.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    short = [pair for pair in pairs if _longer(pair) <= max_tokens]
+    return _make_batches(short, max_tokens, seed) if short else []
+
+
+@token_batches.mistake(
+    "one number of sentences for all batches",
+    "You divide the budget by the longest sentence of all, so batches of short sentences are too small. Decide for "
+    "each batch how many pairs fit.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    most = max(1, max_tokens // max(map(_longer, pairs)))
+    return _make_batches(pairs, max_tokens, seed, fits=lambda rows, _: len(rows) <= most)
+
+
+@token_batches.mistake(
+    "special tokens added again",
+    "You add bos and eos to the targets. They are in the data already.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def padded(rows: list[Pair]) -> Batch:
+        return _padded([(source, [BOS, *target, EOS]) for source, target in rows])
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+@token_batches.mistake(
+    "padded with eos",
+    "You pad with EOS. Masks and losses leave out PAD, and take these tokens for real ones.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def padded(rows: list[Pair]) -> Batch:
+        source, target = _padded(rows)
+        return source.masked_fill(source == PAD, EOS), target.masked_fill(target == PAD, EOS)
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+@token_batches.mistake(
+    "floats instead of ids",
+    "The numbers are right, but they are floats. `torch.Tensor(…)` makes floats of everything; `torch.tensor(…)` "
+    "keeps whole numbers.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return [(source.float(), target.float()) for source, target in _make_batches(pairs, max_tokens, seed)]
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -998,10 +1365,10 @@ class _Bigrams(nn.Module):
         return "a model whose logits are other numbers in training mode"
 
 
-def _observe_validation(answer: Any, model: _Bigrams, batches: list[Batch], training: bool) -> tuple[Any, ...]:
+def _observe_validation(answer: Any, model: _Bigrams, batches: list[Batch], training: bool) -> tuple[Any, ...] | None:
     model.train(training)
     loss = answer(model, batches)
-    return loss, model.training, model.part.training, any(model.gradients)
+    return None if loss is None else (loss, model.training, model.part.training, any(model.gradients))
 
 
 _BATCHES: list[Batch] = [
@@ -1060,7 +1427,8 @@ def _validate(
 
 @validation_loss.mistake(
     "evaluation mode forgotten",
-    "You validate in training mode, with dropout. The validation loss would be too high, and different each time.",
+    "You validate in training mode, with dropout. The validation loss would be too high, and different each time. (To "
+    "set `model.training` isn't enough: that doesn't reach the model's parts, such as its dropout.)",
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches, switch=False)
@@ -1087,8 +1455,8 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 
 @validation_loss.mistake(
     "only the model's own flag restored",
-    "You restore only the model's own flag, `model.training`. Its parts, such as its dropout, have flags of their own, "
-    "and are still in evaluation mode: call `model.train(mode)`, which sets all of them.",
+    "You restore only the model's own flag, `model.training`. Its parts, such as its dropout, have flags of their "
+    "own, and are still in evaluation mode: call `model.train(mode)`, which sets all of them.",
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     was_training = model.training
@@ -1099,8 +1467,8 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 
 @validation_loss.mistake(
     "gradients recorded",
-    "Your loss is right, but PyTorch records everything for a backward pass that never comes. That takes a multiple of "
-    "the memory; turn it off.",
+    "Your loss is right, but PyTorch records everything for a backward pass that never comes. That takes a multiple "
+    "of the memory; turn it off.",
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches, grad=True)
@@ -1181,6 +1549,200 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches[-1:])
 
 
+@validation_loss.mistake(
+    "the sum of the batches' means",
+    "You add up the means of the batches. Add up the losses of all tokens, and divide by their number.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return sum(_validate(model, [batch]) for batch in batches)
+
+
+@validation_loss.mistake(
+    "means weighted by the number of sentences",
+    "You weight each batch's mean by its number of sentences. Sentences are of different lengths: what counts is the "
+    "number of labels.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    losses = [(_validate(model, [batch]), len(batch[0])) for batch in batches]
+    return sum(loss * count for loss, count in losses) / sum(count for _, count in losses)
+
+
+@validation_loss.mistake(
+    "divided by the number of sentences",
+    "You divide by the number of sentences. Divide by the number of labels that aren't padding.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=len)
+
+
+@validation_loss.mistake(
+    "divided by the number of batches",
+    "You add up the losses of all tokens, and divide by the number of batches. Divide by the number of labels that "
+    "aren't padding.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=lambda target: 1)
+
+
+@validation_loss.mistake(
+    "padding in the sum only",
+    "You divide by the right number, but your sum includes the positions where the label is padding. Leave them out "
+    "there, too.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of)
+
+
+@validation_loss.mistake(
+    "the tokens that are read counted",
+    "You count the tokens that the decoder reads, bos among them. Count the labels that aren't padding.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=lambda target: int((target[:, :-1] != PAD).sum()))
+
+
+@validation_loss.mistake(
+    "the sources' tokens counted",
+    "You divide by the number of source tokens. Only labels have a loss: count those that aren't padding.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    n_sources = sum(int((source != PAD).sum()) for source, _ in batches)
+    return _validate(model, batches) * sum(_n_labels(target) for _, target in batches) / n_sources
+
+
+@validation_loss.mistake(
+    "eos left out",
+    "You leave out eos as well as padding. The model has to predict the end, so eos is a label like any other.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        return _token_losses(model, source, target) * (target[:, 1:] != EOS)
+
+    return _validate(model, batches, losses_of=losses_of, count=lambda t: int((t[:, 1:] > EOS).sum()))
+
+
+@validation_loss.mistake(
+    "eos left out instead of padding",
+    "You leave out eos, and count padding. It's the padding that has no loss.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        logits = model(source, target[:, :-1]).mT
+        return F.cross_entropy(logits, target[:, 1:], ignore_index=EOS, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of, count=lambda target: int((target[:, 1:] != EOS).sum()))
+
+
+@validation_loss.mistake(
+    "shifted the wrong way",
+    "You compare the logits with the token before. Each position predicts the one after it.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        logits = model(source, target)[:, 1:].mT
+        return F.cross_entropy(logits, target[:, :-1], ignore_index=PAD, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of, count=lambda target: int((target[:, :-1] != PAD).sum()))
+
+
+@validation_loss.mistake(
+    "divided twice",
+    "You divide each batch's loss by its number of labels, and the total once more. Add up sums, and divide once.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    total = sum(_validate(model, [batch]) for batch in batches)
+    return total / sum(_n_labels(target) for _, target in batches)
+
+
+@validation_loss.mistake(
+    "a softmax too many",
+    "You apply a softmax to the logits. The function for the cross-entropy does that itself: give it the logits.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        probabilities = model(source, target[:, :-1]).softmax(-1).mT
+        return F.cross_entropy(probabilities, target[:, 1:], ignore_index=PAD, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of)
+
+
+@validation_loss.mistake(
+    "logits taken for log-probabilities",
+    "The function that you call expects log-probabilities, and you give it logits. Take the one for the cross-entropy.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        logits = model(source, target[:, :-1]).mT
+        return F.nll_loss(logits, target[:, 1:], ignore_index=PAD, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of)
+
+
+@validation_loss.mistake(
+    "label smoothing in the validation loss",
+    "You smooth the labels. That is for training: the validation loss is the plain cross-entropy, which can be "
+    "compared between models.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        logits, labels = model(source, target[:, :-1]).mT, target[:, 1:]
+        return F.cross_entropy(logits, labels, ignore_index=PAD, reduction="none", label_smoothing=0.1)
+
+    return _validate(model, batches, losses_of=losses_of)
+
+
+@validation_loss.mistake(
+    "axes reshaped instead of swapped",
+    "You bring the logits into the right shape, but their numbers into wrong places: a reshape keeps their order in "
+    "memory. Swap the two axes.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        logits = model(source, target[:, :-1])
+        logits = logits.reshape(logits.size(0), logits.size(2), logits.size(1))
+        return F.cross_entropy(logits, target[:, 1:], ignore_index=PAD, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of)
+
+
+@validation_loss.mistake(
+    "only the first batch",
+    "This is the loss of the first batch. Does your loop return at its end, and not after it?",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches[:1])
+
+
+@validation_loss.mistake(
+    "evaluation mode for the first batch only",
+    "You switch back inside the loop, so only the first batch is evaluated in evaluation mode. Switch back after the "
+    "loop.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    losses = [_validate(model, [batch], switch=i == 0) for i, batch in enumerate(batches)]
+    counts = [_n_labels(target) for _, target in batches]
+    return sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+
+
+@validation_loss.mistake(
+    "the loss in bits",
+    "Your loss is in bits. Leave it as the cross-entropy gives it, in nats.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches) / math.log(2)
+
+
+@validation_loss.mistake(
+    "the perplexity",
+    "This is the exponential of the loss, the perplexity. Return the loss itself.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return math.exp(_validate(model, batches))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -1197,7 +1759,7 @@ def _points(count: int, seed: int, size: float = 1.0) -> list[Batch]:
 
 def _observe_fit(
     answer: Any, model: nn.Module, batches: list[Batch], validation: list[float], max_epochs: int, patience: int
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...] | None:
     """Train a straight line; the validation losses are given, whatever was learned."""
     epochs: list[int] = []
     modes: list[bool] = []
@@ -1215,10 +1777,19 @@ def _observe_fit(
     def validate(model: nn.Module) -> float:
         model.eval()  # and a careless one leaves it there
         steps_before.append(len(modes))
-        return next(coming)
+        for loss in coming:
+            return loss
+        raise RefusedError(
+            "validated too often\nYour code validates more often than there are epochs. Once for each epoch is enough: "
+            "keep the number in a variable if you need it twice."
+        )
 
+    for function in (epoch_batches, loss_of, validate):
+        function.__qualname__ = function.__name__  # this is what an error calls it
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
     losses = answer(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience)
+    if losses is None:
+        return None
     weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     return losses, epochs, all(modes), steps_before, weights
 
@@ -1289,6 +1860,13 @@ def fit(
     return _fit(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience)
 
 
+def _normalise(model: nn.Module) -> None:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+    for gradient in gradients:
+        gradient /= norm
+
+
 def _copied(model: nn.Module) -> Any:
     return copy.deepcopy(model.state_dict())
 
@@ -1313,6 +1891,7 @@ def _fit(
     validate_first: bool = False,
     by_training: bool = False,
     in_all_losses: bool = False,
+    stop_at: int | None = None,
 ) -> tuple[list[float], list[float]]:
     """The loop with these settings; the words of ``order`` are what is done with each loss, one after the other."""
     history: tuple[list[float], list[float]] = ([], [])
@@ -1332,6 +1911,8 @@ def _fit(
                 "forget": optimizer.zero_grad,
                 "backward": loss.backward,
                 "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+                "clip-each": lambda: [nn.utils.clip_grad_norm_([p], 1.0) for p in model.parameters()],
+                "normalise": lambda: _normalise(model),
                 "clip-values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
                 "step": optimizer.step,
             }
@@ -1345,7 +1926,7 @@ def _fit(
             best, waited = keep(model), waited if in_all else 0
         else:
             waited += 1
-            if is_over(waited, patience):
+            if is_over(waited, patience) or epoch == stop_at:
                 break
     model.load_state_dict(best)
     return history
@@ -1460,8 +2041,8 @@ def _(*inputs: Any) -> Any:
 
 @fit.mistake(
     "validated before training",
-    "You validate at the beginning of each epoch, so every validation loss belongs to the weights of the epoch before. "
-    "Train first, and validate what has been trained.",
+    "You validate at the beginning of each epoch, so every validation loss belongs to the weights of the epoch "
+    "before. Train first, and validate what has been trained.",
 )
 def _(*inputs: Any) -> Any:
     return _fit(*inputs, validate_first=True)
@@ -1492,8 +2073,8 @@ def _(*inputs: Any) -> Any:
 
 @fit.mistake(
     "batches made only once",
-    "You ask for batches once, before the first epoch, so all epochs train on the same batches in the same order. Each "
-    "epoch has batches of its own: when should you ask for them?",
+    "You ask for batches once, before the first epoch, so all epochs train on the same batches in the same order. "
+    "Each epoch has batches of its own: when should you ask for them?",
 )
 def _(model: nn.Module, optimizer: torch.optim.Optimizer, epoch_batches: Any, *rest: Any) -> Any:
     batches = epoch_batches(0)
@@ -1550,6 +2131,124 @@ def _(
     )
 
 
+@fit.mistake(
+    "gradients reset once per epoch",
+    "You reset the gradients at the beginning of each epoch only, so they add up over its batches. Reset them for "
+    "each batch.",
+)
+def _(*inputs: Any) -> Any:
+    model, optimizer, epoch_batches, *rest = inputs
+
+    def batches_of(epoch: int) -> Any:
+        optimizer.zero_grad()
+        return epoch_batches(epoch)
+
+    return _fit(model, optimizer, batches_of, *rest, order="backward clip step")
+
+
+@fit.mistake(
+    "each parameter clipped by itself",
+    "You clip the gradient of each parameter by itself, which changes the direction of the whole. Clip the norm of "
+    "all of them together.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, order="forget backward clip-each step")
+
+
+@fit.mistake(
+    "always scaled to the norm 1",
+    "You scale every gradient to the norm 1. Clipping leaves a smaller gradient as it is.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, order="forget backward normalise step")
+
+
+@fit.mistake(
+    "losses as tensors",
+    "Your training losses are tensors. Record numbers: a tensor keeps the whole computation of its loss in memory.",
+)
+def _(*inputs: Any) -> Any:
+    train, validation = _fit(*inputs)
+    return [torch.tensor(loss) for loss in train], validation
+
+
+@fit.mistake(
+    "the losses of all batches",
+    "You return a training loss for each batch. Return one for each epoch: the mean of its batches.",
+)
+def _(*inputs: Any) -> Any:
+    losses: list[float] = []
+
+    def mean(of_epoch: list[float]) -> float:
+        losses.extend(of_epoch)
+        return sum(of_epoch) / len(of_epoch)
+
+    return losses, _fit(*inputs, mean=mean)[1]
+
+
+@fit.mistake(
+    "divided by the number of epochs",
+    "You divide the sum of an epoch's losses by the number of epochs. Divide by the number of its batches.",
+)
+def _(*inputs: Any) -> Any:
+    max_epochs = inputs[-2]
+    return _fit(*inputs, mean=lambda losses: sum(losses) / max_epochs)
+
+
+@fit.mistake(
+    "validation losses first",
+    "You return the validation losses first. The training losses come first.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs)[::-1]
+
+
+@fit.mistake(
+    "patience counted from the start",
+    "You stop when the number of the epoch reaches patience. Count the epochs since the best one.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, is_over=lambda waited, _: False, stop_at=inputs[-1])
+
+
+@fit.mistake(
+    "one epoch too many",
+    "You train for one epoch more than max_epochs.",
+)
+def _(*inputs: Any) -> Any:
+    *first, max_epochs, patience = inputs
+    return _fit(*[*first, max_epochs + 1, patience])
+
+
+@fit.mistake(
+    "one epoch too few",
+    "You train for one epoch less than max_epochs, and your epochs count from 1. Count from 0.",
+)
+def _(*inputs: Any) -> Any:
+    *first, max_epochs, patience = inputs
+    return _fit(*[*first, max_epochs - 1, patience], first=1)
+
+
+@fit.mistake(
+    "batches asked for twice",
+    "You ask for the batches of each epoch twice. A loader may compute something each time, or draw other batches: "
+    "keep what it returns.",
+)
+def _(*inputs: Any) -> Any:
+    model, optimizer, epoch_batches, *rest = inputs
+    return _fit(model, optimizer, lambda epoch: (epoch_batches(epoch), epoch_batches(epoch))[1], *rest)
+
+
+@fit.mistake(
+    "validated once more at the end",
+    "You validate once more after training. The validation losses of all epochs are known already.",
+)
+def _(*inputs: Any) -> Any:
+    losses = _fit(*inputs)
+    inputs[4](inputs[0])
+    return losses
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 _WORDS = [
@@ -1564,6 +2263,11 @@ _WORDS = [
 def _text(ids: list[int]) -> str:
     """the words of these ids, special tokens included"""
     return " ".join(_WORDS[i] for i in ids)
+
+
+def _text_of_pieces(ids: list[int]) -> str:
+    """the words of these ids, special tokens included; "cat" and "house" in a row are one word"""
+    return _text(ids).replace("cat house", "cathouse")
 
 
 def _copy_source(model: nn.Module, source: Tensor) -> list[list[int]]:
@@ -1584,6 +2288,10 @@ _FIRST = _sentences(
 )
 _SECOND = _sentences(("the old house is big is not small", "the house is big"))
 _THIRD = _sentences(("a big dog likes the small cat", "the big dog likes a cat"), ("the cat is old", "the cat sees"))
+_COMPOUND = _sentences(
+    ("the old cat house is big", "the old cat house is not big"),
+    ("a dog likes the cat house", "a dog sees a cat house"),
+)
 _WRITTEN = _sentences(
     ("The dog's house is old.", "the dog's house is not old"), ("The cat is old", "The big cat is old.")
 )
@@ -1605,6 +2313,7 @@ class _Switch(nn.Module):
     {"model": _Switch(), "batches": [_FIRST, _SECOND, _THIRD], "translate": _copy_source, "decode": _text},
     {"model": _Switch(), "batches": [_THIRD, _FIRST], "translate": _copy_source, "decode": _text},
     {"model": _Switch(), "batches": [_WRITTEN], "translate": _copy_source, "decode": _text},
+    {"model": _Switch(), "batches": [_COMPOUND], "translate": _copy_source, "decode": _text_of_pieces},
     differentiable=False,
 )
 def bleu_score(
@@ -1670,8 +2379,8 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "the list of references isn't in a list",
-    "You pass the references as a plain list. sacrebleu expects a list of sets of references, so it takes each of your "
-    "sentences for a set, and its characters for references. Put your list into another one.",
+    "You pass the references as a plain list. sacrebleu expects a list of sets of references, so it takes each of "
+    "your sentences for a set, and its characters for references. Put your list into another one.",
 )
 def _(*inputs: Any) -> float:
     hypotheses, references = _texts(*inputs)
@@ -1745,8 +2454,8 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "not tokenized",
-    "You turn off sacrebleu's tokenization, so a word with a full stop behind it is another word. Only scores with the "
-    "same settings can be compared: keep the defaults.",
+    "You turn off sacrebleu's tokenization, so a word with a full stop behind it is another word. Only scores with "
+    "the same settings can be compared: keep the defaults.",
 )
 def _(*inputs: Any) -> float:
     return _bleu(*_texts(*inputs), tokenize="none")
@@ -1768,6 +2477,70 @@ def _(
     decode: Callable[[list[int]], str],
 ) -> float:
     return _bleu(*_texts(model, batches, translate, decode, special=(PAD,)))
+
+
+@bleu_score.mistake(
+    "ids instead of words",
+    "You score texts made of ids. BLEU compares words, and an id may be a part of one: decode first.",
+)
+def _(*inputs: Any) -> float:
+    model, batches, translate, _ = inputs
+    return _bleu(*_texts(model, batches, translate, lambda ids: " ".join(map(str, ids))))
+
+
+@bleu_score.mistake(
+    "only the first batch",
+    "You score the first batch only. Does your loop return at its end, and not after it?",
+)
+def _(*inputs: Any) -> float:
+    model, batches, *functions = inputs
+    return _bleu(*_texts(model, batches[:1], *functions))
+
+
+@bleu_score.mistake(
+    "all sentences as a single one",
+    "You join all translations to one text, and all references. Then words of different sentences form n-grams: keep "
+    "the sentences apart.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*([" ".join(texts)] for texts in _texts(*inputs)))
+
+
+@bleu_score.mistake(
+    "chrF instead of BLEU",
+    "This is chrF, which compares characters. BLEU compares words.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return corpus_chrf(hypotheses, [references]).score
+
+
+@bleu_score.mistake(
+    "the precision of single words",
+    "This is the precision of single words, one of the numbers that BLEU is made of. The object has the score itself, "
+    "too.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return corpus_bleu(hypotheses, [references]).precisions[0]
+
+
+@bleu_score.mistake(
+    "translations and references sorted",
+    "You sort translations and references, so they are no longer beside each other. Leave both in the order of the "
+    "batches.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return _bleu(sorted(hypotheses), sorted(references))
+
+
+@bleu_score.mistake(
+    "bos removed, eos and padding left",
+    "You remove the first token of each reference, bos. Remove eos and the padding behind it, too.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs, special=(BOS,)))
 
 
 # 7 --------------------------------------------------------------------------------------------------------------------
@@ -1843,7 +2616,7 @@ def _draw_losses(
     labels: Sequence[str] = ("training", "validation"),
     axis_labels: Sequence[str] = ("epoch", "loss"),
     legend: bool = True,
-    best: Callable[[list[float], list[float]], int] = lambda train, validation: validation.index(min(validation)),
+    best: Callable[[list[float], list[float]], float] = lambda train, validation: validation.index(min(validation)),
     marked: bool = True,
 ) -> None:
     epochs = range(first, first + len(train))
@@ -1951,18 +2724,87 @@ def _(axes: Axes, train: list[float], validation: list[float]) -> None:
     axes.axhline(min(validation))
 
 
+@plot_losses.mistake(
+    "the line at the loss instead of the epoch",
+    "Your line is at the lowest loss itself. Which epoch does it belong to?",
+)
+def _(*inputs: Any) -> None:
+    axes, train, validation = inputs
+    _draw_losses(axes, train, validation, best=lambda _, losses: min(losses) - 1)
+
+
+@plot_losses.mistake(
+    "the highest validation loss is marked",
+    "Your line marks the highest validation loss. Mark the lowest.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda _, losses: losses.index(max(losses)))
+
+
+@plot_losses.mistake(
+    "a horizontal line at the number of the epoch",
+    "Your line is horizontal. The epoch is on the x-axis: mark it by a vertical line.",
+)
+def _(*inputs: Any) -> None:
+    axes, train, validation = inputs
+    _draw_losses(axes, train, validation, marked=False)
+    axes.axhline(validation.index(min(validation)) + 1)
+
+
+@plot_losses.mistake(
+    "the x-axis without a label",
+    "Your x-axis has no label. (`axes.xlabel = …` sets none: call the method that does.)",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, axis_labels=("", "loss"))
+
+
+@plot_losses.mistake(
+    "the y-axis without a label",
+    "Your y-axis has no label. (`axes.ylabel = …` sets none: call the method that does.)",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, axis_labels=("epoch", ""))
+
+
+@plot_losses.mistake(
+    "only the training loss drawn",
+    "The curve of the validation loss is missing.",
+)
+def _(*inputs: Any) -> None:
+    axes, train, validation = inputs
+    _draw_losses(axes, train, validation)
+    axes.get_lines()[1].remove()
+    axes.legend()
+
+
+@plot_losses.mistake(
+    "x and y swapped",
+    "In a plot, the first argument is x. The epochs are on the x-axis.",
+)
+def _(*inputs: Any) -> None:
+    axes, train, validation = inputs
+    _draw_losses(axes, train, validation)
+    for line in axes.get_lines()[:2]:
+        line.set_data(*line.get_data()[::-1])
+
+
 # 8 --------------------------------------------------------------------------------------------------------------------
 
 
 def _observe_attention(answer: Any, weights: Tensor, source: list[str], target: list[str]) -> tuple[Any, ...]:
     axes = Figure().subplots()
     answer(axes, weights, source, target)
-    image = axes.images[0] if axes.images else None
-    array = None if image is None else torch.tensor(np.asarray(image.get_array()).tolist())
+    if not axes.images:
+        raise RefusedError(
+            "no image in the axes\nUse the method `imshow` of the axes that you get. The functions of pyplot draw into "
+            "a figure of their own, and other methods, such as `plot`, draw no image."
+        )
+    image = axes.images[-1]  # it covers those that were drawn before
+    array = torch.tensor(np.asarray(image.get_array()).tolist())
     columns = _tick_texts(axes.get_xticks(), axes.get_xticklabels(), len(source))
     rows = _tick_texts(axes.get_yticks(), axes.get_yticklabels(), len(target))
-    scale = None if image is None else _numbers(image.get_clim())
-    return array, columns, rows, axes.yaxis_inverted(), scale
+    return array, columns, rows, axes.yaxis_inverted(), _numbers(image.get_clim())
 
 
 def _tick_texts(positions: Any, labels: Any, count: int) -> list[str]:
@@ -2091,6 +2933,64 @@ def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None
 )
 def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
     _draw_attention(axes, weights, source, target, scale=(None, 1.0))
+
+
+@plot_attention.mistake(
+    "the colour scale ends at the largest weight",
+    "Only the lower end of your colour scale is fixed. The upper end should be 1 in every figure.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, scale=(0.0, None))
+
+
+@plot_attention.mistake(
+    "the colour scale upside down",
+    "Your colour scale goes from 1 to 0. The lowest value comes first.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, scale=(1.0, 0.0))
+
+
+@plot_attention.mistake(
+    "the columns without labels",
+    "The columns have no labels. Each belongs to a token of the source. (`set_xlabel` names the whole axis.)",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    axes.imshow(weights.tolist(), vmin=0.0, vmax=1.0)
+    axes.set_yticks(range(len(target)), target)
+
+
+@plot_attention.mistake(
+    "the rows without labels",
+    "The rows have no labels. Each belongs to a token of the target. (`set_ylabel` names the whole axis.)",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    axes.imshow(weights.tolist(), vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(source)), source)
+
+
+@plot_attention.mistake(
+    "the labels of the rows in reverse",
+    "Your rows are labelled from the last token to the first. In an image, row 0 is at the top.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target[::-1])
+
+
+@plot_attention.mistake(
+    "the rows in reverse",
+    "You turn the weights upside down, and the labels with them. Row 0 is at the top of an image already.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights.flip(0), source, target[::-1])
+
+
+@plot_attention.mistake(
+    "a softmax too many",
+    "You apply a softmax to the weights. They come from one already: each row adds up to 1.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights.softmax(-1), source, target)
 
 
 # 9 --------------------------------------------------------------------------------------------------------------------

@@ -1,15 +1,23 @@
 """What learners write in the notebooks about a first translation and about a model of their own, and what is said."""
 
+import copy
+import math
+import random
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from sacrebleu import corpus_bleu
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
+from exercises.checks import train_your_own
 from tests.exercises.test_checks import message
+from transformer.config import ModelConfig
+from transformer.layers import EncoderLayer
 
-EOS, UNK, N_SPECIAL = 2, 3, 4
+PAD, EOS, UNK, N_SPECIAL = 0, 2, 3, 4
 
 
 def first_line(name: str, answer: Any) -> str:
@@ -114,3 +122,205 @@ def test_a_method_that_returns_nothing_is_a_likely_reason_for_none_where_a_list_
     assert said[0].endswith("it returns None: is there a return statement at the end?")
     assert said[1].startswith("Or do you return what a method such as `append` or `sort` returns?")
     assert "append" not in message("look_up", lambda ids, table: None)
+
+
+# A model of one's own -------------------------------------------------------------------------------------------------
+
+
+def test_what_should_be_a_list_of_layers_is_described() -> None:
+    class OneNorm(train_your_own.DecoderLayer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.norms = nn.LayerNorm(config.d_model)  # type: ignore[assignment]
+
+    class Generated(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            del self.decoder
+            self.decoder = (train_your_own.DecoderLayer(config) for _ in range(config.n_layers))  # type: ignore[assignment]
+
+    class EncoderTwice(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.decoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+
+    class OneModule(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.unembedding = self.embedding  # type: ignore[assignment]
+
+    assert first_line("DecoderLayer", OneNorm) == "`norms` is a single module"
+    assert first_line("Transformer", Generated) == "`decoder` is a generator"
+    assert first_line("Transformer", EncoderTwice) == "`decoder` has layers of the other kind"
+    assert first_line("Transformer", OneModule) == "the embedding is also the output layer"
+    layer = train_your_own.DecoderLayer(ModelConfig(11, 4, 2, 6, 1, norm="pre"))
+    assert first_line("DecoderLayer", layer) == "it is a module, and should be a class"
+
+
+def test_an_error_does_not_show_the_names_of_the_checks_own_functions() -> None:
+    class NotCalled(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.decoder = nn.ModuleList([train_your_own.given.DecoderLayer])  # type: ignore[list-item]
+
+    said = first_line("Transformer", NotCalled)
+    assert said == "it stopped with TypeError: given.DecoderLayer is not a Module subclass"
+    said = first_line("fit", lambda model, optimizer, epoch_batches, loss_of, *rest: loss_of(1, 2, 3))
+    assert said == "it stopped with TypeError: loss_of() takes 2 positional arguments but 3 were given"
+
+
+@pytest.mark.parametrize(
+    ("deviation", "title"),
+    [
+        (lambda d: 1 / d, "the standard deviation 1 / d_model"),
+        (lambda d: d**0.5, "the standard deviation √d_model"),
+        (lambda d: 0.02, "the standard deviation 0.02"),
+        (lambda d: 1, "embeddings as PyTorch initialises them"),
+    ],
+)
+def test_a_wrong_deviation_of_the_embeddings_is_named_whatever_is_drawn(deviation: Any, title: str) -> None:
+    class Model(train_your_own.Transformer):
+        def __init__(self, config: ModelConfig) -> None:
+            super().__init__(config)
+            self.embedding.weight.data = deviation(config.d_model) * torch.randn(config.vocab_size, config.d_model)
+
+    assert first_line("Transformer", Model) == title
+
+
+def batches_with(change: Any = lambda batches: batches, is_new: Any = None, first: Any = sorted) -> Any:
+    def answer(pairs: Any, max_tokens: int, seed: int) -> Any:
+        groups: list[Any] = [[]]
+        for pair in first(pairs, key=lambda pair: max(map(len, pair))):
+            would_be = (len(groups[-1]) + 1) * max(map(len, pair))
+            if would_be > max_tokens and (groups[-1] or is_new == "whether empty or not"):
+                groups.append([])
+            groups[-1].append(pair)
+        random.Random(seed).shuffle(groups)
+        return change([tuple(map(padded, zip(*group, strict=True))) for group in groups])
+
+    return answer
+
+
+def padded(rows: Any) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+
+def as_lists(batches: Any) -> Any:
+    return [list(batch) for batch in batches]
+
+
+def test_batches_may_be_lists() -> None:
+    assert train_your_own.topic.exercises["token_batches"].judge(batches_with(as_lists)) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "title"),
+    [
+        (batches_with(is_new="whether empty or not"), "an empty batch"),
+        (batches_with(lambda batches: [source for source, _ in batches]), "a batch isn't a pair"),
+        (batches_with(lambda batches: [*map(list, zip(*batches, strict=True))]), "two lists instead of one"),
+        (batches_with(lambda batches: [(s.tolist(), t.tolist()) for s, t in batches]), "a batch isn't made of tensors"),
+        (batches_with(lambda batches: [(s.float(), t.float()) for s, t in batches]), "floats instead of ids"),
+        (batches_with(first=lambda pairs, key: pairs), "not sorted"),
+        (lambda *inputs: None, "it returns None: is there a return statement at the end?"),
+    ],
+)
+def test_batches_of_the_wrong_form_are_described(answer: Any, title: str) -> None:
+    assert first_line("token_batches", answer) == title
+
+
+def loss_with(
+    labels: Any = lambda target: target[:, 1:], count: Any = None, once: bool = False, **settings: Any
+) -> Any:
+    def answer(model: nn.Module, batches: Any) -> float:
+        mode = model.training
+        model.eval()
+        total, n = 0.0, 0
+        with torch.no_grad():
+            for source, target in batches:
+                logits, y = model(source, target[:, :-1]), labels(target)
+                total += F.cross_entropy(logits.mT, y, reduction="sum", **settings).item()
+                n += int((y != PAD).sum()) if count is None else count(source, target)
+                if once:
+                    break
+        model.train(mode)
+        return total / n
+
+    return answer
+
+
+def fitted(validations: int = 1, epochs: int = 0, reset: Any = "each batch") -> Any:
+    def answer(
+        model: Any, optimizer: Any, epoch_batches: Any, loss_of: Any, validate: Any, n: int, patience: int
+    ) -> Any:
+        train, validation, best = [], [], None  # type: ignore[var-annotated]
+        for epoch in range(n + epochs):
+            model.train()
+            optimizer.zero_grad()
+            losses = []
+            for batch in epoch_batches(epoch):
+                loss = loss_of(model, batch)
+                if reset == "each batch":
+                    optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                losses.append(loss.item())
+            train.append(sum(losses) / len(losses))
+            validation.append([validate(model) for _ in range(validations)][-1])
+            if validation[-1] < min([math.inf, *validation[:-1]]):
+                best, last = copy.deepcopy(model.state_dict()), epoch
+            elif epoch - last == patience:
+                break
+        model.load_state_dict(best)
+        return train, validation
+
+    return answer
+
+
+def bleu_of(decoded: Any) -> Any:
+    def answer(model: nn.Module, batches: Any, translate: Any, decode: Any) -> float:
+        model.eval()
+        hypotheses = [decoded(decode, ids) for source, _ in batches for ids in translate(model, source)]
+        rows = [[i for i in row if i > EOS] for _, target in batches for row in target.tolist()]
+        return corpus_bleu(hypotheses, [[decoded(decode, row) for row in rows]]).score
+
+    return answer
+
+
+def test_the_answers_of_these_tests_are_right_but_for_their_slips() -> None:
+    for name, answer in (("validation_loss", loss_with(ignore_index=PAD)), ("fit", fitted())):
+        assert train_your_own.topic.exercises[name].judge(answer) is None
+    bleu = bleu_of(lambda decode, ids: decode(ids))
+    assert train_your_own.topic.exercises["bleu_score"].judge(bleu) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("validation_loss", loss_with(), "padding in the sum only"),
+        ("validation_loss", loss_with(ignore_index=PAD, count=lambda source, target: len(source)),
+         "divided by the number of sentences"),
+        ("validation_loss", loss_with(ignore_index=PAD, once=True), "only the first batch"),
+        ("validation_loss", loss_with(ignore_index=PAD, label_smoothing=0.1),
+         "label smoothing in the validation loss"),
+        ("fit", fitted(validations=2), "validated too often"),
+        ("fit", fitted(epochs=1), "one epoch too many"),
+        ("fit", fitted(reset="each epoch"), "gradients reset once per epoch"),
+        ("bleu_score", bleu_of(lambda decode, ids: " ".join(map(str, ids))), "ids instead of words"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_the_training_is_called_by_its_name(name: str, answer: Any, title: str) -> None:
+    assert first_line(name, answer) == title
+
+
+def test_the_image_that_is_seen_counts() -> None:
+    def drawn_twice(axes: Any, weights: Tensor, source: list[str], target: list[str]) -> None:
+        train_your_own._draw_attention(axes, weights, source, target)
+        axes.imshow(weights.numpy())
+
+    def as_a_mesh(axes: Any, weights: Tensor, source: list[str], target: list[str]) -> None:
+        axes.pcolormesh(weights.numpy(), vmin=0, vmax=1)
+
+    assert first_line("plot_attention", drawn_twice) == "each image has its own scale"
+    assert first_line("plot_attention", as_a_mesh) == "no image in the axes"
