@@ -409,7 +409,9 @@ class TrainingExercise(Exercise):
         result = call(answer, self.make_inputs(), self.guard)
         if result.error:
             is_for_learner = _is_open(result.error) or isinstance(result.error, RefusedError)
-            return str(result.error) if is_for_learner else _describe_error(answer, result.error)
+            if is_for_learner:
+                return str(result.error)
+            return "\n".join(filter(None, [_describe_error(answer, result.error), explain(result.error)]))
         try:
             return self.examine(result.results[0])
         except Exception as error:

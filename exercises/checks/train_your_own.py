@@ -3034,10 +3034,22 @@ def _find_other_losses(model: nn.Module, train: list[float], validation: list[fl
     return None
 
 
+def _describe_returned(result: Any) -> str:
+    if not isinstance(result, tuple | list):
+        return f"Your function returns {type_with_article(result)} only."
+    if len(result) == 3:
+        return f"The first of your three values is {type_with_article(result[0])}. It should be the trained model."
+    return (
+        f"Your function returns {len(result)}. What `given.fit` returns is a pair: its two lists should follow the "
+        "model one after the other, and not as a pair."
+    )
+
+
 def _examine_run(result: Any) -> str | None:
     """Look for what the curves and the trained model give away, the clearest signs first."""
     if not (isinstance(result, tuple | list) and len(result) == 3 and isinstance(result[0], nn.Module)):
-        return "it should return three values: the model, the training losses and the validation losses"
+        said = "it should return three values: the model, the training losses and the validation losses"
+        return said if result is None else f"{said}\n{_describe_returned(result)}"
     model, train, validation = result
     if not all(
         isinstance(losses, list | tuple) and all(isinstance(loss, SupportsFloat) for loss in losses)

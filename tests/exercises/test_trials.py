@@ -165,7 +165,15 @@ def test_a_trial_that_raises_or_returns_no_model_is_explained() -> None:
         assert trial.judge(lambda *_: None) == (
             "it should return three values: the model, the training losses and the validation losses"
         )
-        assert str(trial.judge(lambda *_: 1 / 0)).startswith("it stopped with ZeroDivisionError")
+        said = str(trial.judge(lambda *_: 1 / 0))
+        assert said.startswith("it stopped with ZeroDivisionError") and "divide by can be 0" in said
+        model = nn.Linear(1, 1)
+        for result, told in (
+            (model, "returns a Linear only"),
+            (([1.0], [1.0], model), "The first of your three values is a list"),
+            ((model, ([1.0], [1.0])), "returns 2. What `given.fit` returns is a pair"),
+        ):
+            assert told in str(trial.judge(lambda *_, result=result: result))
         assert str(trial.judge(lambda *_: open_blank())) == f"{NOT_DONE}: write"
         assert trial.judge(3) == f"{trial.name} is an int, and should be a function"  # type: ignore[arg-type]
 
