@@ -2481,7 +2481,7 @@ def _(
 
 @bleu_score.mistake(
     "ids instead of words",
-    "You score texts made of ids. BLEU compares words, and an id may be a part of one: decode first.",
+    "You score strings of ids. BLEU compares words, and an id may be a part of one: decode first.",
 )
 def _(*inputs: Any) -> float:
     model, batches, translate, _ = inputs

@@ -267,8 +267,8 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
 
 @build_vocabulary.mistake(
     "ties sorted without capitals",
-    "Among words with the same frequency you sort as if all letters were small. Sort the words as they are: Python "
-    "puts capitals before small letters.",
+    "Among words with the same frequency you ignore capital letters. Sort the words as they are: Python puts capital "
+    "letters before lowercase ones.",
 )
 def _(sentences: list[str], size: int) -> dict[str, int]:
     counts = _counts(sentences)
@@ -319,8 +319,8 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
 
 
 @build_vocabulary.mistake(
-    "texts instead of ids",
-    "Your ids are texts, such as '4'. An id is a whole number: the model uses it as an index.",
+    "strings instead of ids",
+    "Your ids are strings, such as '4'. An id is a whole number: the model uses it as an index.",
 )
 def _(sentences: list[str], size: int) -> Any:
     return {word: str(i) for word, i in build_vocabulary.reference(sentences, size).items()}
@@ -550,14 +550,14 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
 
 @encode_sentence.mistake(
     "the word itself if it is unknown",
-    "An unknown word stays a text in your list. The model reads numbers: use the id UNK.",
+    "An unknown word stays a string in your list. The model reads numbers: use the id UNK.",
 )
 def _(sentence: str, vocabulary: dict[str, int]) -> Any:
     return [*(vocabulary.get(word, word) for word in sentence.split()), EOS]
 
 
 @encode_sentence.mistake(
-    "a text instead of EOS", 'Your list ends with the text "<eos>". The model reads numbers: use its id, EOS.'
+    "a string instead of EOS", 'Your list ends with the string "<eos>". The model reads numbers: use its id, EOS.'
 )
 def _(sentence: str, vocabulary: dict[str, int]) -> Any:
     return [*_ids(sentence.split(), vocabulary), "<eos>"]

@@ -1301,8 +1301,8 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
 
 
 @newest_complete.mistake(
-    "a text instead of None",
-    "Your result is a text if no checkpoint is complete. Return None, without quotation marks.",
+    "a string instead of None",
+    "Your result is a string if no checkpoint is complete. Return None, without quotation marks.",
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
     return max(_complete(checkpoints, on_disk), default="None")
@@ -1361,8 +1361,8 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
 
 
 @newest_complete.mistake(
-    "the step as a text",
-    "Your step is a text. Return the number.",
+    "the step as a string",
+    "Your step is a string. Return the number.",
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> Any:
     return max(map(str, _complete(checkpoints, on_disk)), default=None)
@@ -1784,7 +1784,7 @@ def _(signature: str, other: str) -> Any:
 
 
 @different_settings.mistake(
-    "the text None",
+    "the string None",
     "If a signature lacks a setting, its value is None itself, without quotation marks.",
 )
 def _(signature: str, other: str) -> Any:
@@ -1802,7 +1802,7 @@ def _(signature: str, other: str) -> Any:
 
 
 @different_settings.mistake(
-    "numbers instead of texts",
+    "numbers instead of strings",
     "You turn some values into numbers. Leave them as they are in the signature.",
 )
 def _(signature: str, other: str) -> Any:
