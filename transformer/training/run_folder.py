@@ -148,7 +148,7 @@ def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) 
     since_best, best = 0, math.inf
     for loss in (row["valid_loss"] for row in metrics):
         since_best += 1
-        if math.isfinite(loss) and loss < best:  # as in `Trainer.validate`
+        if loss < best:  # as in `Trainer.validate`
             since_best, best = 0, loss
     return 0 < config.patience <= since_best
 

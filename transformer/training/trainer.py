@@ -58,8 +58,8 @@ class Progress:
     """Optimiser steps taken so far."""
     target_tokens: int = 0
     seconds: float = 0.0
-    best_loss: float | None = None
-    """Lowest validation loss so far; None before the first validation."""
+    best_loss: float = math.inf
+    """Lowest validation loss so far."""
     validations_since_best: int = 0
     skipped_steps: int = 0
     """Steps in a row that were skipped because the gradient was not finite, as last read from the device."""
@@ -380,9 +380,8 @@ class Trainer:
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.validations_since_best += 1
-        loss, best = metrics["valid_loss"], progress.best_loss
-        if math.isfinite(loss) and (best is None or loss < best):
-            progress.best_loss, progress.validations_since_best = loss, 0
+        if metrics["valid_loss"] < progress.best_loss:
+            progress.best_loss, progress.validations_since_best = metrics["valid_loss"], 0
         return metrics
 
     @property

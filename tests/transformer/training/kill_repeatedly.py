@@ -75,7 +75,9 @@ def main(folder: Path, kills: int) -> None:
         child = start_training(folder / "killed")
         time.sleep(rng.uniform(0, duration / 4) * max(1, len(steps) + 2 - kills))
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            sys.exit("a training failed before it could be killed")
         steps.append((step_checkpoints(folder / "killed") or ["step-0"])[-1])
     _, status = os.waitpid(start_training(folder / "killed"), 0)
     report = {"status": status, "steps": steps}

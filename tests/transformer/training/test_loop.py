@@ -270,14 +270,6 @@ def test_a_resumed_run_splits_its_batches_too(
     assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
 
 
-def test_other_programs_can_read_a_checkpoint_before_the_first_validation(data: PreparedData, tmp_path: Path) -> None:
-    saved = trainer(data)
-    saved.step()
-    saved.save(tmp_path)
-    text = (tmp_path / "step-0000001.json").read_text("utf-8")
-    json.loads(text, parse_constant=pytest.fail)  # Infinity and NaN, which Python writes, are no JSON
-
-
 @pytest.mark.parametrize(("accumulation", "copies"), [(1, 2), (2, 3)])
 def test_whether_a_batch_fits_is_tried_with_all_that_a_step_holds(
     accumulation: int, copies: int, data: PreparedData, monkeypatch: pytest.MonkeyPatch
