@@ -1,5 +1,7 @@
-// Altair's output calls vegaEmbed. This wrapper adds two things: a chart takes its colours from the page, light or dark,
-// unless it sets its own; and a chart is never wider than its column, even if that changes, as when a phone is turned.
+// Altair's output calls vegaEmbed. This wrapper adds three things: a chart takes its colours from the page, light or dark,
+// unless it sets its own; and a chart is never wider than its column, even if that changes, as when a phone is turned:
+// a single chart is drawn narrower, and one of several panels is made smaller by course.css. Without a mouse, a tap shows
+// a chart's tooltip, until the next tap or until the page is scrolled.
 (() => {
   const embed = window.vegaEmbed;
   const ink = "currentColor";
@@ -14,10 +16,21 @@
     view: { stroke: null },
   };
 
+  const hideTooltip = () => document.getElementById("vg-tooltip-element")?.classList.remove("visible");
+  const showTooltip = (event) => {
+    if (matchMedia("(hover: none)").matches) event.target.dispatchEvent(new PointerEvent("pointermove", event));
+  };
+  if (matchMedia("(hover: none)").matches) {
+    addEventListener("pointerdown", hideTooltip);
+    addEventListener("scroll", hideTooltip, { passive: true });
+  }
+
   window.vegaEmbed = async (box, spec, options = {}) => {
     options = { renderer: "svg", actions: false, ...options, config: { ...theme, ...options.config } };
     let chart = await embed(box, spec, options);
+    box.addEventListener("click", showTooltip);
     const single = !(spec.hconcat || spec.vconcat || spec.concat || spec.facet || spec.repeat);
+    box.classList.toggle("panels", !single);
     if (!single || spec.width === "container") return chart;
 
     const drawn = () => box.querySelector("svg, canvas").getBoundingClientRect().width;

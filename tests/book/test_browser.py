@@ -2,6 +2,7 @@
 
 from playwright.sync_api import TimeoutError
 
+from book.browser import visit
 from book.pdf import WIDTH
 from tests.book.barriers import ANIMATIONS_FINISHED, barriers
 
@@ -184,3 +185,20 @@ def test_two_panels_of_a_chart_are_side_by_side_where_the_window_is_wide(opened,
         tab.set_viewport_size({"width": 390, "height": 900})
         tab.wait_for_function(f"{width} < 390")
         assert errors == []
+
+
+def test_on_a_small_phone_panels_shrink_and_a_tap_shows_a_tooltip(browser, address):
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    with browser.new_context(**phone) as context:
+        tab = context.new_page()
+        visit(tab, f"{address}chapters/07_full_model.html")
+        boxes = "[...document.querySelectorAll('.text_html:has(.vega-embed)')]"
+        assert_none(tab, f"{boxes}.filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.id)")
+
+        visit(tab, f"{address}chapters/06_layers.html")
+        tab.locator(".vega-embed .mark-rect.role-mark path").nth(2).tap()
+        tooltip = tab.locator("#vg-tooltip-element.visible")
+        tooltip.wait_for()
+        assert "deviation" in tooltip.inner_text()
+        tab.locator("figcaption").first.tap()
+        tooltip.wait_for(state="hidden")
