@@ -1,6 +1,6 @@
 // Create elements: h("button", { type: "button", onclick }, "Press") is a button with the label "Press".
 
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
+const SVG = ["svg", "g", "line", "polyline", "circle", "text", "title"];
 
 /** Create an element with attributes, event listeners (names that start with "on") and children (elements or text). */
 export function h(tag, attributes = {}, ...children) {

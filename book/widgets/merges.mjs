@@ -66,7 +66,7 @@ export const merges = (words, maxMerges) => learn(words, maxMerges).slice(0, -1)
 
 function render({ el }) {
   let steps = [], step = 0;
-  const text = h("input", { type: "text", value: "tea tea tea tea tea teapot teapot pot pot pot seat seat", maxlength: MAX_TEXT, autocomplete: "off", spellcheck: "false", oninput: () => { restart(); draw(); } });
+  const text = h("textarea", { rows: 2, maxlength: MAX_TEXT, autocomplete: "off", autocapitalize: "off", spellcheck: "false", oninput: () => { restart(); draw(); } }, "tea tea tea tea tea teapot teapot pot pot pot seat seat");
   const move = (by) => () => { step = Math.min(Math.max(step + by, 0), steps.length - 1); draw(); };
   const MOVES = { "Previous merge": -1, "Next merge": 1, "To the end": Infinity, "To the start": -Infinity };
   const buttons = Object.entries(MOVES).map(([name, by]) => h("button", { type: "button", onclick: move(by) }, name));

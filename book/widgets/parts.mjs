@@ -12,16 +12,18 @@ const STYLE = `
 .small-widget label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
 .small-widget label.checkbox { flex-direction: row; align-items: center; gap: .4rem; }
 .small-widget input[type=range] { width: 9rem; accent-color: var(--slider); }
-.small-widget :is(input[type=text], button) { font: inherit; color: inherit; padding: .3rem .5rem; max-width: 100%;
+.small-widget :is(textarea, button) { font: inherit; color: inherit; padding: .3rem .5rem; max-width: 100%;
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
 .small-widget button[aria-disabled=true] { opacity: .5; }
-.small-widget :is(input, button, circle, .scroll):focus-visible { outline: 3px solid var(--focus); outline-offset: 1px; }
+.small-widget :is(input, textarea, button, circle, .scroll):focus-visible { outline: 3px solid var(--focus); outline-offset: 1px; }
 .small-widget .status { margin: .6rem 0; min-height: 3em; }
 .small-widget .side { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: start; }
 .small-widget .side > * { min-width: 0; max-width: 100%; }
 .small-widget svg { fill: var(--text); font-size: 12px; max-width: 100%; height: auto; }
 .small-widget svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
-.small-widget .scroll { overflow-x: auto; max-width: 100%; }
+.small-widget .scroll { overflow-x: auto; max-width: 100%;
+  background: linear-gradient(to left, var(--surface) 80%, transparent) right / 1rem 100% no-repeat local,
+    linear-gradient(to left, rgb(128 128 128 / 60%), transparent) right / .8rem 100% no-repeat scroll; } /* a shadow until it is scrolled to its end */
 .small-widget .scroll table { border-collapse: collapse; width: auto; margin: 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
 .small-widget .scroll :is(th, td) { padding: .15rem .3rem; text-align: end; border-bottom: 1px solid var(--border); white-space: nowrap; }
 .small-widget .scroll tbody :is(th, td) { background: none; color: inherit; }
@@ -30,7 +32,13 @@ const STYLE = `
   .small-widget .scroll table { font-size: .78rem; }
   .small-widget .scroll :is(th, td) { padding: .15rem .26rem; }
   .small-widget label:has(input[type=range]) { flex-basis: 100%; }
-  .small-widget input[type=range] { width: 100%; height: 1.8rem; }
+  .small-widget input[type=range] { width: 100%; height: 2.2rem; }
+  .small-widget label.checkbox { min-height: 2.2rem; }
+  .small-widget textarea { font-size: 1rem; } /* Safari enlarges the page when one taps a field with a smaller font */
+}
+@media (max-width: 23rem) {
+  .small-widget .scroll table { font-size: .72rem; }
+  .small-widget .scroll :is(th, td) { padding-inline: .15rem; }
 }
 .small-widget .caption { margin: .5rem 0 .2rem; }
 `;

@@ -42,7 +42,7 @@ function render({ el }) {
   const distance = slider("distance k", { min: -20, max: 20, value: 2 }, draw, (k) => format(k, 0));
   const width = slider("d_model", { min: 2, max: 16, step: 2, value: 8 }, draw);
   const base = slider("base", { min: 1, max: 5, value: 4 }, draw, (power) => (10 ** power).toLocaleString("en"));
-  const status = statusLine(), clocks = h("div", { class: "side" }), numbers = h("div");
+  const status = statusLine(), clocks = h("div", { class: "side", style: "column-gap: .3rem" }), numbers = h("div");
 
   function draw() {
     const [k, d, b] = [distance.value(), width.value(), 10 ** base.value()];

@@ -3,7 +3,7 @@
 
 import { chart } from "./chart.mjs";
 import { h } from "./html.mjs";
-import { KEY, PLAIN, QUERY, bar, format, showWidget, slider, statusLine, table } from "./parts.mjs";
+import { KEY, OUTPUT, PLAIN, QUERY, bar, format, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 /** Return the target probabilities q of the correct token and of each other token. */
 export const smoothedTarget = (vocabulary, smoothing) => [1 - smoothing + smoothing / vocabulary, smoothing / vocabulary];
@@ -38,11 +38,11 @@ function render({ el }) {
     const curve = (lossAt) => probabilities.map((x) => [x, lossAt(x)]);
     picture.replaceChildren(chart(
       status.textContent,
-      [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 1.5 }, { points: curve((x) => smoothedLoss(x, V, e)), colour: QUERY, width: 3 }],
+      [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 2, dashes: "5 4" }, { points: curve((x) => smoothedLoss(x, V, e)), colour: OUTPUT, width: 3 }],
       [...(e ? [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum", below: Math.abs(p - best) < 0.15 }] : []), { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
-      { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
+      { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; dashed: hard target)" },
     ));
-    const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];
+    const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, OUTPUT), `${model.toFixed(5)} `, bar(model, KEY), format(model - target, 5)];
     numbers.replaceChildren(table("Probability of one token: target and model", ["", "target q", "", "model p", "", "p − q"],
       [row("correct token", right, p), row("each other", other, (1 - p) / (V - 1))]));
   }

@@ -148,9 +148,9 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
 def test_a_small_widget_in_a_notebook(alone, name):
     tab, requests, errors = alone()
     tab.evaluate(MOUNT, {"esm": javascript(name), "theme": DARK})
-    control = tab.locator(".small-widget :is(input, button, circle[tabindex])").first
+    control = tab.locator(".small-widget :is(input, textarea, button, circle[tabindex])").first
     control.focus()
     opt_out = "data-lm-suppress-shortcuts"  # JupyterLab doesn't handle the keys of an element with this
-    assert (control.get_attribute(opt_out) is None) == control.evaluate("input => input.matches('[type=text]')")
+    assert (control.get_attribute(opt_out) is None) == control.evaluate("control => control.matches('textarea')")
     assert tab.evaluate("getComputedStyle(document.querySelector('.small-widget')).color") == "rgb(255, 255, 255)"
     assert all(url.startswith("blob:") for url in requests) and errors == []
