@@ -51,7 +51,7 @@ def architecture(config: ModelConfig) -> Figure:
         def label(x: float, y: float, text: str, side: int = 1) -> None:
             """Write a label to the right (side 1) or to the left (side -1) of x."""
             alignment = "left" if side == 1 else "right"
-            axes.text(x + 0.25 * side, y, text, ha=alignment, va="center", fontsize=8, style="italic")
+            axes.text(x + 0.25 * side, y, text, ha=alignment, va="center", fontsize=9.2, style="italic")
 
         def sublayer(x: float, y: float, name: str, colour: str, outside: int) -> None:
             """Draw a sublayer, the residual connection around it, and the sum of both, which is then normalised.
@@ -105,7 +105,7 @@ def architecture(config: ModelConfig) -> Figure:
         axes.plot([ENCODER, ENCODER], [top + PLUS + 0.24, out], color=style.VALUE, linewidth=2)
         axes.plot([ENCODER, middle, middle], [out, out, cross], color=style.VALUE, linewidth=2)
         arrow((middle, cross), (DECODER - 1.7, cross), style.VALUE)
-        axes.text(3.5, out + 0.3, f"memory (source, {config.d_model})", ha="center", va="center", fontsize=8,
+        axes.text(3.5, out + 0.3, f"memory (source, {config.d_model})", ha="center", va="center", fontsize=9.2,
                   style="italic")  # fmt: skip
         linear = last + 2.25
         arrow((DECODER, last + PLUS + 0.22), (DECODER, linear - 0.34))

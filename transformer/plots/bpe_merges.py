@@ -112,14 +112,14 @@ def segmentations(rows: Mapping[str, Sequence[str]], unknown: Collection[str] = 
     """
     length = max(len("".join(tokens)) for tokens in rows.values())
     with style.in_style():
-        figure, axes = style.new_figure(min(5.0, 0.24 * length), 0.55 * len(rows))
+        figure, axes = style.new_figure(min(4.8, 0.24 * length), 0.55 * len(rows))
         axes.set_position((0, 0, 1, 1))
         axes.axis("off")
         axes.set_xlim(0, length)
         axes.set_ylim(1.6 * len(rows) - 1.1, -0.9)
         for row, (name, tokens) in enumerate(rows.items()):
             y = 1.6 * row
-            axes.text(0.1, y - 0.68, f"{name}: {len(tokens)} token{'s' * (len(tokens) > 1)}", fontsize=9, va="center")
+            axes.text(0.1, y - 0.68, f"{name}: {len(tokens)} token{'s' * (len(tokens) > 1)}", fontsize=10, va="center")
             for token, (start, end) in zip(tokens, pairwise(_ends(tokens)), strict=True):
                 if token in unknown:
                     _box(axes, start, end, y, "<unk>", style.WRONG)

@@ -41,12 +41,12 @@ def parameter_squares(config: ModelConfig) -> Figure:
         axes.axis("off")
         layers = f"{config.n_layers} layers" if config.n_layers > 1 else "1 layer"
         for x, name, colours in ((0.0, "Encoder", encoder), (right, "Decoder", decoder)):
-            axes.text(x, -1.05, f"{name}: {layers}", fontsize=10)
+            axes.text(x, -1.05, f"{name}: {layers}", fontsize=10.5)
             for layer in range(config.n_layers):
                 _row(axes, x, layer, colours)
         for x, name in ((0.0, "self-attn."), (right, "self-attn."), (right + 4, "cross-attn.")):
-            axes.text(x + 0.05, -0.2, name, fontsize=9, style="italic")
-        axes.text(0, below - 0.2, "Embedding, shared", fontsize=10)
+            axes.text(x + 0.05, -0.2, name, fontsize=10.2, style="italic")
+        axes.text(0, below - 0.2, "Embedding, shared", fontsize=10.5)
         for row in range(int(rows)):
             _row(axes, 0, below + row, [style.INK] * len(encoder))
         _row(axes, 0, below + int(rows), [style.INK] * int(rest))
@@ -57,7 +57,7 @@ def parameter_squares(config: ModelConfig) -> Figure:
             for colour, name in zip((*ATTENTION, FEED_FORWARD, style.INK), names, strict=True)
         ]
         corner = (right / width, 1 - (below + 2) / (height + 2))
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=2, fontsize=10, borderaxespad=0)
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=2, fontsize=10.5, borderaxespad=0)
     return figure
 
 
