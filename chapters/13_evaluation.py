@@ -193,7 +193,7 @@ print(f"{geometric_mean:.3f}")
 #
 # The package's number is the same. It comes with its *signature*, which we explain below:
 
-# %%
+# %% tags=["wrap-output"]
 brevity_penalty = math.exp(1 - len(reference) / len(hypothesis))
 by_hand = 100 * brevity_penalty * geometric_mean
 score = bleu([" ".join(hypothesis)], [" ".join(reference)])
@@ -324,9 +324,9 @@ def swap_words(lines, rate, seed):
 
 dropped = drop_words(references, 0.08, seed=0)
 swapped = swap_words(references, 0.08, seed=0)
-print("reference", references[17])
-print("dropped  ", dropped[17])
-print("swapped  ", swapped[17])
+print("reference:", references[17])
+print("dropped:", dropped[17])
+print("swapped:", swapped[17])
 
 # %% [markdown]
 # The package computes BLEU with [sacreBLEU](https://github.com/mjpost/sacrebleu), the field's standard tool. Summing our ten counts gives the same score:
@@ -488,7 +488,7 @@ from transformer.evaluation.metrics import score_translations
 all_scores = score_translations(news_system, news, "en")
 for score in all_scores:
     if score.name.startswith("BLEU"):
-        print(f"{score.name:13} {score.value:.1f}  {score.explanation}")
+        print(f"{score.value:.1f} {score.name} ({score.explanation})")
 
 # %% tags=["remove-cell"]
 value = {score.name: score.value for score in all_scores}
@@ -665,7 +665,7 @@ partners = [8, 0, 1, 2, 4, 5, 6, 7]  # the position of each word's partner
 
 # %% tags=["hide-input"]
 with style.in_style():
-    figure, axes = style.new_figure(5.2, 1.5)
+    figure, axes = style.new_figure(4.9, 1.5)
     axes.set_position((0, 0, 1, 1))
     axes.axis("off")
     axes.set(xlim=(-0.6, 8.6), ylim=(-0.35, 1.35))
@@ -793,7 +793,7 @@ for original, correct, harmful in cases:
     for kind, text in (("correct", correct), ("harmful", harmful)):
         found = three_metrics([text], [original])
         print(f"  {kind}:\n    {text}")
-        print("    BLEU {:.0f}  chrF {:.0f}  METEOR {:.0f}".format(*found))
+        print("    BLEU {:.0f}, chrF {:.0f}, METEOR {:.0f}".format(*found))
 
 # %% tags=["remove-cell"]
 for original, correct, harmful in cases:
@@ -904,7 +904,7 @@ old = bleus["baseline"]
 gains = {name: bleus[name] - old for name in ("reseeded", "improved")}
 print(f"baseline  BLEU {old.mean():.2f} ± {old.std():.2f}")
 for name, gain in gains.items():
-    wins = f"wins in {np.mean(gain > 0):4.0%} of the samples"
+    wins = f"wins in {np.mean(gain > 0):4.0%}"
     print(f"{name}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
@@ -1029,13 +1029,12 @@ def gains_of_parts(better, size):
 
 
 seven = counts_table(drop_words(references, 0.07, seed=2))
-print(f"whole test set: gain {gains_of_parts(seven, n_sentences)[0]:.1f}")
+whole_gain = gains_of_parts(seven, n_sentences)[0]
+print(f"gain on the whole test set: {whole_gain:.1f}; on parts of")
 for size in (50, 200, 500):
     g = gains_of_parts(seven, size)
     negative = f"{np.sum(g < 0)} of {len(g)} negative"
-    print(
-        f"{size:3} sentences: gains from {g.min():4.1f} to {g.max():3.1f}, {negative}"
-    )
+    print(f"{size:3} sentences: {g.min():4.1f} to {g.max():3.1f}, {negative}")
 
 # %% tags=["remove-cell"]
 few, many = gains_of_parts(seven, 50), gains_of_parts(seven, 500)

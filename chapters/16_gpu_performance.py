@@ -196,7 +196,7 @@ with style.in_style():
         loc="upper left",
         bbox_to_anchor=(-0.03, -0.02),
         ncols=2,
-        fontsize=9,
+        fontsize=10,
         columnspacing=1,
         handlelength=1,
     )
@@ -584,8 +584,8 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     name = str(dtype).removeprefix("torch.")
     largest = f"{info.max:.2g}" if info.max > 1e6 else f"{info.max:,.0f}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest normal", "after 1"]
-print(tabulate(rows, headers=headers, disable_numparse=True))
+for row in (["", "largest", "smallest normal", "after 1"], *rows):
+    print("{:8}  {:7}  {:15}  {}".format(*row))
 
 # %% tags=["remove-cell"]
 assert rows[2][1] == "65,504"
@@ -714,8 +714,8 @@ Captioned(
             "orange."
         ),
     ),
-    "Estimated time of each operation of an encoder layer: most are memory-bound "
-    "(orange), few are compute-bound (blue).",
+    "Estimated time of each operation of an encoder layer: orange if it is "
+    "memory-bound, blue if it is compute-bound.",
 )
 
 # %% [markdown]
@@ -736,7 +736,8 @@ for name, gpu in GPUS.items():
         flop = sum(o.flop for o in chosen) * 2**14
         row.append(f"{flop / seconds / (gpu.teraflops * 1e12):.0%}")
     rows.append(row)
-print(tabulate(rows, headers=["GPU", *variants]))
+for row in (["GPU", *variants], *rows):
+    print("{:8}  {:>5}  {:>15}  {:>10}".format(*row))
 
 # %% tags=["remove-cell"]
 for gpu in GPUS.values():
@@ -1057,7 +1058,7 @@ with style.in_style():
     axes.set_xlim(0, 18.5)
     axes.set_title("Peak memory of a training step (GB)", loc="left")
     axes.legend(
-        loc="upper center", bbox_to_anchor=(0.3, -0.12), ncols=3, fontsize=10
+        loc="upper center", bbox_to_anchor=(0.3, -0.12), ncols=3, fontsize=10.5
     )
 Picture(
     figure,
