@@ -46,7 +46,7 @@ function render({ el }) {
   const word = (i) => (i < n - padding.value() ? WORDS[i] : "<pad>");
   const cells = SCORES.map((row, q) =>
     row.map((score, k) =>
-      h("button", { type: "button", onclick: () => { mask[q][k] = !mask[q][k]; draw(); }, style: "width: 2.5rem; padding: .2rem 0" }, format(score, 1)),
+      h("button", { type: "button", onclick: () => { mask[q][k] = !mask[q][k]; draw(); }, style: "width: 2.5rem; padding: .4rem 0" }, format(score, 1)),
     ),
   );
   const scores = h("div");
