@@ -3009,10 +3009,19 @@ def _draw_data() -> dict[str, Any]:
 
 
 def _find_other_losses(model: nn.Module, train: list[float], validation: list[float]) -> str | None:
-    """Lists that are swapped, or validation losses that aren't those of the validation set."""
+    """Lists that are swapped, validation losses that aren't those of the validation set, or training on other data."""
     data = pocket_data()
-    unseen, seen = (_validate(model, _make_batches(pairs, 1000, 0)) for pairs in (data.validation, data.train))
+    unseen, seen, test = (
+        _validate(model, _make_batches(pairs, 1000, 0)) for pairs in (data.validation, data.train, data.test)
+    )
     best = min(validation, default=math.nan)
+    for name, loss, other in (("validation", unseen, test), ("test", test, unseen)):
+        if loss < other / 2:
+            return (
+                f"trained on the {name} pairs\nOn them your model has a loss of {loss:.2f}, and {other:.2f} on other "
+                "sentences that it shouldn't know either. What it has been trained on can't show how well it "
+                "translates: train on `train` alone."
+            )
     if math.isclose(min(train, default=math.nan), unseen, rel_tol=1e-3) and not math.isclose(
         best, unseen, rel_tol=1e-3
     ):
@@ -3024,6 +3033,11 @@ def _find_other_losses(model: nn.Module, train: list[float], validation: list[fl
         return (
             "validated on the training data\nYour lowest validation loss is the loss on the training data. It would "
             "never show that the model memorises them: validate on the validation set."
+        )
+    if math.isclose(best, test, rel_tol=1e-3) and not math.isclose(best, unseen, rel_tol=1e-3):
+        return (
+            "validated on the test pairs\nYour lowest validation loss is the loss on them. The test set is for the "
+            "end, when nothing is chosen any more: validate on `validation`."
         )
     if best < unseen / 2:
         return (
@@ -3179,6 +3193,17 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
             f"guessing ({guessing:.2f})\nThe model learns something, but not what it is validated on. It probably "
             "copies the token that it has just read: in your loss, are the labels shifted by one position?"
         )
+    if min(validation) < guessing and train[-1] > 3 * guessing:
+        return (
+            f"the training loss ends at {train[-1]:.1f}, and the validation loss at {validation[-1]:.2f}\nThey should "
+            "be of similar size. Is your training loss the sum over the tokens of a batch? It should be their mean."
+        )
+    if min(validation) > 0.8 * guessing and train[-1] < 0.7 * guessing:
+        return (
+            f"the training loss falls to {train[-1]:.2f}, but the validation loss stays near guessing "
+            f"({guessing:.2f})\nThe model learns its training pairs by rote. Does your loss take the source and the "
+            "target in the right order, and do you train on all pairs?"
+        )
     # in a single long epoch, the mean loss is low, too
     if _has_diverged(train, guessing) or train[-1] > max(0.7 * train[0], 0.5 * guessing):
         epochs = "1 epoch" if len(train) == 1 else f"{len(train)} epochs"
@@ -3200,8 +3225,8 @@ def _judge_translations(model: nn.Module, validation: list[float]) -> str | None
         advice = "The validation loss was still falling at the end: train for more epochs."
     else:
         advice = (
-            "The validation loss has passed its minimum, so more epochs won't help. Change the size of the model, "
-            "the dropout or the learning rate."
+            "The validation loss has passed its minimum, so more epochs won't help. Do you train on all pairs? If so, "
+            "change the size of the model, the dropout or the learning rate."
         )
     return f"BLEU {score:.1f} on unseen sentences, and the goal is {BLEU_GOAL}\n{advice}"
 

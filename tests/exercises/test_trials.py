@@ -134,6 +134,38 @@ def test_a_faulty_training_is_recognised() -> None:
     assert judged(4, build=LargeEmbeddings).startswith("BLEU ")
 
 
+def summed(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    source, target = batch
+    return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD, reduction="sum")
+
+
+def swapped(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return checks._loss_of(model, (batch[1], batch[0]))
+
+
+def test_another_loss_is_recognised() -> None:
+    assert judged(8, count=300, loss_of=summed).startswith("the training loss ends at ")
+    assert "stays near guessing" in judged(14, count=300, loss_of=swapped)
+
+
+def test_training_or_validating_on_other_pairs_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = checks.pocket_data()
+
+    def said(result: Any) -> str:
+        return str(checks._examine_run(result)).splitlines()[0]
+
+    torch.manual_seed(0)
+    train = data.train + data.validation
+    model, losses, _ = checks._train_translator(train, data.validation, len(data.tokenizer), max_epochs=14)
+    assert said((model, losses, losses)) == "trained on the validation pairs"
+    with monkeypatch.context() as changed:
+        other = checks.PocketData(data.train, data.test, data.validation, data.tokenizer)
+        changed.setattr(checks, "pocket_data", lambda: other)
+        assert said((model, losses, losses)) == "trained on the test pairs"
+    result = checks._train_translator(data.train[:300], data.test, len(data.tokenizer), max_epochs=4)
+    assert said(result) == "validated on the test pairs"
+
+
 def test_reported_losses_that_are_no_numbers_or_not_those_of_the_next_token_are_recognised() -> None:
     torch.manual_seed(0)
     config = ModelConfig(len(checks.pocket_data().tokenizer), 8, 2, 8, 1, norm="pre", max_length=64)

@@ -135,8 +135,8 @@ class Trainer:
         if self.compiled:
             compile_with_fallback(module, lambda: float(self._dry_run(module, batch)), self.context)
         if self.context.world_size > 1:
-            # The buffers are constant tables, equal in all processes.
-            module = DistributedDataParallel(module, gradient_as_bucket_view=True, broadcast_buffers=False)
+            module = DistributedDataParallel(module, gradient_as_bucket_view=True)
+            module.broadcast_buffers = False  # they are constant tables, equal in all processes
             # After its first backward pass it rearranges its buckets, and with them the order in which it adds up
             # gradients. A run that is resumed has to add them up in the same order as one that was never interrupted.
             self._dry_run(module, batch)
