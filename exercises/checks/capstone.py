@@ -452,6 +452,12 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return part.output(_join(_hidden(query @ key.mT / math.sqrt(query.size(-1)), mask) @ value))
 
 
+@attend.mistake("keys from x", "Your keys come from x. Keys and values come from the memory.")
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    weights = _hidden(_scores(part, x, x), mask)
+    return part.output(_join(weights @ _split(part.value(memory), part.n_heads)))
+
+
 @attend.mistake("values from x", "Your values come from x. Keys and values come from the memory.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     weights = _hidden(_scores(part, x, memory), mask)
@@ -1186,6 +1192,16 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return losses[real].mean()
 
 
+@translation_loss.mistake(
+    "not shifted, without the last token",
+    "Input and labels are the same, so the decoder only has to copy. Leave out the last token of the input, and the "
+    "first one of the labels.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    losses, real = _losses(model, source, target, smoothing, slice(None, -1), slice(None, -1))
+    return losses[real].mean()
+
+
 @translation_loss.mistake("shifted the wrong way", "Your label is the previous token. It should be the next one.")
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing, slice(1, None), slice(None, -1))
@@ -1764,6 +1780,11 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return [[token for token in row if token != EOS] for row in _tokens(model, source, limit)]
+
+
+@translate.mistake("not cut at eos", "Your translations go on after eos. Remove it and everything after it.")
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return _greedy(model, source, limit, cut=lambda row: row)
 
 
 @translate.mistake("eos not removed", "Your translations contain eos. Remove it and everything after it.")

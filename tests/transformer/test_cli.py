@@ -335,7 +335,7 @@ def test_your_own_corpus(
         ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
         ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
         ("two,one", "/two has 2 lines but"),
-        ("empty,blank", "empty train has no sentence pairs to train on: kept 0 of 0 pairs"),
+        ("empty,blank", "empty train has no sentence pairs to train on: it is empty"),
         ("none,one", "/none: No such file or directory"),
         ("one,two,none", "error: 'one,two,none' does not name two files: your own text must be TABLE.tsv"),
     ],

@@ -134,7 +134,9 @@ class CleaningReport:
             UserError: if no pair was kept; the message lists how many pairs each filter dropped.
         """
         if self.kept == 0:
-            raise UserError(f"{name} has no sentence pairs to train on: {self.summary()}")
+            raise UserError(
+                f"{name} has no sentence pairs to train on: {self.summary() if self.seen else 'it is empty'}"
+            )
 
     def _example(self, name: str, width: int) -> str:
         if not self.examples.get(name):

@@ -246,7 +246,8 @@ def _fill(
     if sum(1 for _ in write_sentences("valid")) == 0:
         raise UserError(
             f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, unless a "
-            "manifest sets hold_out_every. Add pairs, or describe the corpus by a MANIFEST.json with a split `valid`"
+            f"manifest sets hold_out_every. Add pairs (there are {cleaner.report.kept:,} for training), or describe "
+            "the corpus by a MANIFEST.json with a split `valid`"
         )
     if tokenizer is None:
         tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)

@@ -227,7 +227,7 @@ def _dropped_text(data: PreparedData, config: DataConfig, n_pairs: int) -> str:
     report = data.cleaning
     sections = [report.table(width=44)] if report.kept < report.seen else []
     if n_dropped := report.kept * config.segmentations - n_pairs:
-        sections.append(f"and {n_dropped:,} pairs with no tokens or more than max_length={config.max_length} on a side")
+        sections.append(f"Dropped for having no tokens, or more than {config.max_length} on a side: {n_dropped:,}")
     return "\n\n".join(sections)
 
 

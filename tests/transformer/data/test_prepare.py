@@ -568,7 +568,7 @@ def test_a_corpus_name_too_long_for_a_folder() -> None:
         (b"ab\tba\nab\t\xff\n", r"train\.tsv: line 2 is not UTF-8 \(at byte 9\)"),
         (b"ab\tba\nab ba\n", r"train\.tsv: line 2 has no column 2"),
         (b"ab\t" + b"a" * 1_000_000, r"train\.tsv: line 1 has 1,000,000 bytes or more"),
-        (b"", "^own train has no sentence pairs to train on: kept 0 of 0 pairs$"),
+        (b"", "^own train has no sentence pairs to train on: it is empty$"),
         (b"\t\n" * 9, "^cannot train a tokenizer on this text"),
         (b"ab\tba\n", "^the text is too small for a vocabulary of 40: choose a model.vocab_size of at most"),
         (

@@ -237,10 +237,10 @@ def test_dropped_pairs(tmp_path: Path) -> None:
     *_, text, _, _, _, _ = list(
         corpus_statistics(store(tmp_path, unfit), DataConfig("copy", max_length=12), 7, samples=0)
     )
-    assert text.endswith("\n\nand 1,000 pairs with no tokens or more than max_length=12 on a side")
+    assert text.endswith("\n\nDropped for having no tokens, or more than 12 on a side: 1,000")
     alone = CleaningReport({}, seen=5, kept=5)
     *_, text, _, _, _, _ = list(corpus_statistics(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
-    assert text == "Pairs dropped from train\n\nand 1 pairs with no tokens or more than max_length=150 on a side"
+    assert text == "Pairs dropped from train\n\nDropped for having no tokens, or more than 150 on a side: 1"
     twice = DataConfig("copy", bpe_dropout=0.1, segmentations=2)
     few_parts = list(corpus_statistics(store(tmp_path, CleaningReport({}, seen=2, kept=2)), twice, 7, samples=0))
     assert not any("dropped" in text for text in few_parts), "two pairs, stored twice each, are four"
