@@ -359,11 +359,12 @@ class Exercise:
             if found := find_relation([case for case in cases if not equal(case.yours, case.expected)]):
                 if len(self.results) == 1:
                     return found
-                where = f"Only `{self.results[i]}` is wrong. " if len(places) == 1 else f"In `{self.results[i]}`: "
+                name = _name_of_result(self.results[i])
+                where = f"Only {name} is wrong. " if len(places) == 1 else f"In {name}: "
                 return Finding(found.title, where + found.text)
         if len(places) == 1 < len(self.results):
-            name = self.results[places[0]]
-            return Finding("one of the results is wrong", f"Only `{name}` is wrong; everything else is right already.")
+            name = _name_of_result(self.results[places[0]])
+            return Finding("one of the results is wrong", f"Only {name} is wrong; everything else is right already.")
         return None
 
     def _call_on_all(self, function: Function) -> list[CallResult]:
@@ -391,6 +392,11 @@ class Exercise:
         if actual.printed:
             lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]
         return "\n".join(lines)
+
+
+def _name_of_result(name: str) -> str:
+    """Return a variable's name as code, and a description, such as "the loss", as it is."""
+    return f"`{name}`" if name.isidentifier() else name
 
 
 @dataclass
