@@ -23,7 +23,7 @@ const STYLE = `
 .small-widget svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
 .small-widget .scroll { overflow-x: auto; max-width: 100%;
   background: linear-gradient(to left, var(--surface) 80%, transparent) right / 1rem 100% no-repeat local,
-    linear-gradient(to left, rgb(128 128 128 / 60%), transparent) right / .8rem 100% no-repeat scroll; } /* a shadow until it is scrolled to its end */
+    linear-gradient(to left, rgb(128 128 128 / 60%), transparent) right / .8rem calc(100% - 4px) no-repeat scroll; } /* a shadow until it is scrolled to its end */
 .small-widget .scroll table { border-collapse: collapse; width: auto; margin: 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
 .small-widget .scroll :is(th, td) { padding: .15rem .3rem; text-align: end; border-bottom: 1px solid var(--border); white-space: nowrap; }
 .small-widget .scroll tbody :is(th, td) { background: none; color: inherit; }
