@@ -1942,9 +1942,9 @@ def _(*inputs: Any) -> Any:
 
 
 @fit.mistake(
-    "training mode set only once",
-    "Only your first epoch trains in training mode. Validation switches to evaluation mode, so switch back in every "
-    "epoch.",
+    "not in training mode",
+    "After the first validation, your model is trained in evaluation mode, so without dropout: validation has switched "
+    "to it. Switch back to training mode in every epoch.",
 )
 def _(*inputs: Any) -> Any:
     return _fit(*inputs, train_mode="once")
