@@ -46,7 +46,7 @@ class Int8Weight:
     """The weight of a linear layer in int8. With it, ``torch.nn.functional.linear`` calls `int8_linear`."""
 
     integers: Tensor
-    """(out, in), int8. float32 on a CPU without instructions for int8, where that is faster."""
+    """(out, in), int8; on a CPU without instructions for int8, float32, which is faster there."""
     scales: Tensor
     """(out, 1), float32: integers times scales are nearly the original weights."""
 
