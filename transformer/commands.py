@@ -25,7 +25,7 @@ from transformer.data.corpora import absolute_name, own_corpus_sha256
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.sentences import split_sentences
-from transformer.data.statistics import corpus_statistics
+from transformer.data.statistics import corpus_statistics, dropped_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, InferencePrecision, Precision, choose_device
@@ -164,8 +164,8 @@ def prepare(options: PrepareOptions) -> None:
         transformer prepare multi30k --data.cleaning.max-ratio 2 --data.cleaning.drop-duplicates
     """
     data = options.prepare()
-    if data.cleaning.kept < data.cleaning.seen:
-        print(data.cleaning.table())
+    if dropped := dropped_pairs(data, options.data):
+        print(dropped)
     print(f"prepared in {data.folder}")
 
 
@@ -237,9 +237,13 @@ def train(options: TrainOptions) -> None:
         check_memory(options.model, options.training, device, get_world_size())
         with explain_write_errors(options.run):
             options.run.mkdir(parents=True, exist_ok=True)
+    data = options.prepare(initial.tokenizer if initial else None)
+    n_read, n_kept = data.cleaning.seen * options.data.segmentations, len(data.tokens("train")[0])
+    if n_kept < n_read:
+        log(f"{n_read - n_kept:,} of {n_read:,} training pairs were dropped; `transformer data` shows why")
     train_model(
         options.run,
-        options.prepare(initial.tokenizer if initial else None),
+        data,
         options.model,
         options.training,
         device,

@@ -325,6 +325,21 @@ def test_your_own_corpus(
     assert fails(capsys, *OWN, "x.json") == "error: the direction of x must be fr-en or en-fr; got 'en-de'"
 
 
+def test_pairs_that_are_dropped_are_counted(
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"a{'b' * (i % 7)} {'ab' * (i % 3)}c" for i in range(200)]
+    text = tmp_path / "x.tsv"
+    text.write_text("".join(f"{line}\t{line}\n" for line in [*lines, "a" * 300]) + "\n")
+    own = ["--data.corpus", str(text), "--model.vocab-size", "20", "--data.max-length", "16"]
+    main(["prepare", "copy", *own])
+    assert "Dropped for having no tokens, or more than 16 on a side: 2\n" in capsys.readouterr().out
+    main(["train", "copy", "--device", "cpu", "--run", str(tmp_path / "run"), *SMALL, *own, "--training.steps", "1"])
+    assert re.search(
+        r"^2 of 1\d\d training pairs were dropped; `transformer data` shows why$", capsys.readouterr().err, re.M
+    )
+
+
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
@@ -423,24 +438,24 @@ def test_changed_settings_reach_the_run(workplace: Path, environment: pytest.Mon
     assert Translator.load(folder).model.config.d_model == 32
 
 
-def test_the_options_of_train_reach_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_options_of_train_reach_the_training(
+    environment: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr("transformer.commands.require_extra", lambda *_: None)
-    monkeypatch.setattr("transformer.commands.prepare_data", lambda *_: None)
     monkeypatch.setattr(
         "transformer.commands.train_model", lambda *arguments, **options: seen.update(options, device=arguments[4])
     )
-    options = ["--precision", "bf16", "--compile", "yes", "--tensorboard", "--force"]
+    options = ["--precision", "bf16", "--compile", "yes", "--tensorboard", "--force", "--data.max-train-pairs", "300"]
     main(["train", "copy", "--device", "cpu", "--run", str(tmp_path / "run"), *options])
     assert seen["device"].precision == "bf16"
     assert seen["compiled"] is seen["tensorboard"] is seen["force"] is True
 
 
 def test_an_initial_model_of_another_direction_is_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("prepare_data", "train_model"):
-        monkeypatch.setattr(f"transformer.commands.{name}", lambda *_, **__: None)
+    monkeypatch.setattr("transformer.commands.train_model", lambda *_, **__: None)
     fine_tune = [
         "train",
         "pocket",
@@ -450,6 +465,8 @@ def test_an_initial_model_of_another_direction_is_noticed(
         "cpu",
         "--initial-model",
         "pocket-small",
+        "--data.max-train-pairs",
+        "300",
     ]
     main(fine_tune)
     assert "note:" not in capsys.readouterr().err

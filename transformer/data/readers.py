@@ -66,7 +66,7 @@ def read_lines(path: Path, selector: str = "") -> Iterator[str]:
     Args:
         path: a text, plain or ``.gz``, or an archive: ``.tar``, ``.tar.gz``, ``.tgz`` or ``.zip``.
         selector: which member of an archive, or which column (counted from 1) of a file with tab-separated columns,
-            such as a ``.tsv`` file.
+            such as a ``.tsv`` file. All columns of an empty line are empty.
 
     Raises:
         UserError: immediately if ``selector`` does not fit the file; during iteration if the text is missing or
@@ -176,7 +176,7 @@ def _unclosed(file: TextFile, line: int) -> UserError:
 
 def _cells(lines: Iterator[str], column: int, file: TextFile) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
-        cells = line.split("\t", column)
+        cells = line.split("\t", column) if line else [""] * column
         if len(cells) < column:
             raise UserError(
                 f"{file}: line {number} has no column {column}, only {len(cells)}: separate the columns by tabs"

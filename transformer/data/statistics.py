@@ -188,7 +188,7 @@ def corpus_statistics(
     source_lengths, target_lengths = sources.lengths(), targets.lengths()
     languages = config.direction.split("-")
     yield _corpus_table(config)
-    if dropped := _dropped_text(data, config, len(sources)):
+    if dropped := dropped_pairs(data, config):
         yield f"Pairs dropped from train\n\n{dropped}"
     yield f"Tokens, without bos and eos\n\n{_lengths_table(data, languages)}"
     source_used, target_used = (used_pieces(side, len(tokenizer)) for side in (sources, targets))
@@ -223,10 +223,11 @@ def _corpus_table(config: DataConfig) -> str:
     return tabulate(known, tablefmt="plain", maxcolwidths=[None, WIDTH - 13])
 
 
-def _dropped_text(data: PreparedData, config: DataConfig, n_pairs: int) -> str:
+def dropped_pairs(data: PreparedData, config: DataConfig) -> str:
+    """Describe how many training pairs were dropped and why, with examples; "" if there are none."""
     report = data.cleaning
     sections = [report.table(width=44)] if report.kept < report.seen else []
-    if n_dropped := report.kept * config.segmentations - n_pairs:
+    if n_dropped := report.kept * config.segmentations - len(data.tokens("train")[0]):
         sections.append(f"Dropped for having no tokens, or more than {config.max_length} on a side: {n_dropped:,}")
     return "\n\n".join(sections)
 

@@ -69,6 +69,7 @@ def model_card(folder: Path, name: str) -> str:
         read_scores(folder / SCORES),
         read_sessions(folder),
     )
+    layers = "layer" if model.config.n_layers == 1 else "layers"
     data, config, averaged = recipe["data"], model.config, checkpoint.get("averaged", [])
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
     files = [folder / checkpoint["weights"]["file"], folder / "tokenizer.model"]
@@ -81,7 +82,7 @@ def model_card(folder: Path, name: str) -> str:
     sections = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
-        f"d_model {config.d_model}, {config.n_layers} encoder and {config.n_layers} decoder layers, "
+        f"d_model {config.d_model}, {config.n_layers} encoder and {config.n_layers} decoder {layers}, "
         f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm}-norm, and a vocabulary of {config.vocab_size:,} "
         "subwords that both languages share.",
         f'```python\nimport transformer\n\ntransformer.load("{name}").translate("…")\n```',
@@ -126,7 +127,7 @@ def _training_data(data: dict[str, Any]) -> str:
             "MIT."
         )
     sources = [
-        f"{manifest.description or 'No description'}.\n\n*Licence of the data:* {manifest.licence or 'not stated'}.\n\n"
+        f"{manifest.description or 'not described'}.\n\n*Licence of the data:* {manifest.licence or 'not stated'}.\n\n"
         f"*Source:* {manifest.citation or 'not stated'}."
         for manifest in corpus.manifests
     ]

@@ -291,6 +291,7 @@ def test_selectors_that_do_not_fit_the_file(folder: Folder) -> None:
         "a.tsv: line 2 has no column 3, only 2: separate the columns by tabs"
     )
     assert folder.lines("a\tb\tc\na\tb\n", "a.tsv", "2") == ["b", "b"]
+    assert folder.lines("a\tb\n\n", "a.tsv", "2") == ["b", ""]
 
 
 def test_files_that_cannot_be_opened(folder: Folder) -> None:
