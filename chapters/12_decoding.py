@@ -862,8 +862,8 @@ def cache_numbers(config, sentences, beams, target_length, source_length):
 memory, memory_mask = model.encode(source)
 cache = model.start_cache(memory, memory_mask, max_length=60, beams=4)
 stored = (
-    sum(layer.key.numel() + layer.value.numel() for layer in cache.target),
-    sum(layer.key.numel() + layer.value.numel() for layer in cache.memory),
+    sum(layer.key.numel() + layer.value.numel() for layer in cache.self_attention),
+    sum(layer.key.numel() + layer.value.numel() for layer in cache.cross_attention),
 )
 assert stored == cache_numbers(model.config, 1, 4, 60, source.size(1))
 print("the model's cache has as many numbers")

@@ -1,7 +1,7 @@
 """Scaled dot-product attention and multi-head attention (§3.2).
 
 Scaled dot-product attention has two implementations with equal results. ``attention`` is explicit: scores, mask,
-softmax, weighted sum. ``fused_attention`` is a single call to PyTorch, which hardly ever stores the weights; by default
+softmax, weighted sum. ``fused_attention`` is a single call to PyTorch, usually without storing the weights; by default
 the model uses this one.
 """
 
@@ -67,15 +67,16 @@ def fused_attention(
 ) -> Tensor:
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning the weights.
 
-    It doesn't store them, either, except on a CPU with dropout, for which PyTorch has no fused kernel. The arguments,
-    the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't be combined
-    with ``mask`` (ValueError). It lets the kernel skip the scores of later positions; with a mask, it computes all.
+    The kernel doesn't store them, either. On a CPU, PyTorch has one only for inputs of four dimensions with d_v = d_k
+    and without dropout; for others, it computes like ``attention``. The arguments, the shapes and the errors are those
+    of ``attention``. ``is_causal`` applies a `causal_mask` and can't be combined with ``mask`` (ValueError). It lets
+    the kernel skip the scores of later positions; with a mask, it computes all.
     """
     if mask is not None:
         check_mask(mask)
         if is_causal:
             raise ValueError("is_causal cannot be combined with a mask: add the causal mask to it")
-        mask = _additive_mask(mask, query.dtype)
+        mask = _additive_mask(torch.atleast_2d(mask), query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
 
 

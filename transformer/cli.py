@@ -109,7 +109,9 @@ def stop_with_parent() -> None:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """End the process at once at Ctrl-C, SIGTERM and SIGHUP while modules are imported: many expect no exception.
+    """End the process at once at Ctrl-C, SIGTERM and SIGHUP while modules are imported.
+
+    An exception in the middle of an import can leave a library broken, or be swallowed.
 
     The exit code is 128 + the number of the signal, as always in a shell.
     """

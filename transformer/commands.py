@@ -69,9 +69,8 @@ MaxNewTokens = Annotated[
     ),
 ]
 PRECISIONS = (
-    "fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), in which "
-    "matrix products are computed in bf16 or fp16. auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; everywhere else "
-    "fp32."
+    "Precision of the matrix products: fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or bf16 "
+    "or fp16, in mixed precision (autocast). auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; everywhere else fp32."
 )
 PrecisionOption = Annotated[Precision, arg(help=PRECISIONS)]
 InferencePrecisionOption = Annotated[
@@ -700,7 +699,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def _note_other_direction(initial_model: str, direction: str) -> None:
-    """Say so if the initial model of a run was trained in another direction, such as the opposite one."""
+    """Print a note if the initial model of a run was trained in another direction, such as the opposite one."""
     path = find_model(initial_model) / RECIPE
     trained = read_settings(path).get("data", {}).get("direction", direction) if path.exists() else direction
     if trained != direction:

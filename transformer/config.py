@@ -125,9 +125,9 @@ class TrainingConfig:
     steps: int = 100_000
     """Number of optimiser steps."""
     batch_tokens: int = 25_000
-    """Maximum number of target tokens in a step, on all devices together, not counting padding."""
+    """Maximum number of target tokens in the batch of a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each batch into this many parts to save memory; unlike in Hugging Face, the batch size stays the same."""
+    """Split each batch into this many micro-batches, to save memory. Unlike in Hugging Face, the batch doesn't grow."""
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
@@ -141,7 +141,8 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights over this many last steps, unless patience ends the run early; 0: don't.
+    """At the end, replace the weights by their average over this many last steps, unless patience ends the run early;
+    0: don't.
     The paper (§6.1) averages its last checkpoints instead: see transformer average."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""

@@ -23,7 +23,7 @@ MAX_LENGTH_PENALTY = 10
 MIN_TEMPERATURE = 1e-6
 """At this temperature, sampling already equals greedy search; at far lower ones, the divided logits would overflow."""
 NAN_MESSAGE = (
-    "the model outputs NaN. With fp16, numbers may have overflowed: try --precision bf16 or fp32. Otherwise, a weight "
+    "the model outputs NaN. With fp16, numbers may have overflowed: try precision bf16 or fp32. Otherwise, a weight "
     "of the model is NaN or infinite"
 )
 
@@ -243,8 +243,8 @@ def beam_search(
     """Keep the ``beam_size`` most probable prefixes at every step, and return the best finished translations.
 
     Among the candidates for the next step, an eos that ranks among the ``beam_size`` best finishes its hypothesis, and
-    the best candidates that are not an eos become the next prefixes. The search of a sentence stops when no prefix can
-    reach its ``n_best`` any more, however it continues: stopping early never changes the result.
+    the best candidates that are not an eos become the next prefixes. The search of a sentence stops when no prefix,
+    however it continues, can still be among its ``n_best`` best hypotheses: stopping early never changes the result.
 
     Args:
         model: a model in eval mode.
@@ -271,8 +271,8 @@ def beam_search(
     end = int(limits.max())
     cache = model.start_cache(memory, memory_mask, end, beams=beam_size)
     tokens = source.new_full((len(source), beam_size), BOS)  # the newest of each prefix
-    scores = memory.new_full((len(source), beam_size), -torch.inf, dtype=torch.float32)
-    scores[:, 0] = 0.0  # all prefixes are equal at first, so only one of them may be extended
+    log_probabilities = memory.new_full((len(source), beam_size), -torch.inf, dtype=torch.float32)
+    log_probabilities[:, 0] = 0.0  # all prefixes are equal at first, so only one of them may be extended
 
     # The device computes the candidates of each step; which of them continue is decided on the host, by NumPy.
     sentence_limits = limits.tolist()
@@ -284,14 +284,15 @@ def beam_search(
         logits = model.decode_step(tokens, cache).float()
         # Each prefix has one eos, so beam_size of the 2 · beam_size best candidates are certain to continue. These are
         # among the 2 · beam_size best of each prefix.
-        log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits == length)
-        values, indices = (scores[:, :, None] + log_probs).flatten(1).topk(2 * beam_size)  # (sentences, candidates)
-        step = _Step.read(values, indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
+        next_log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits == length)
+        totals = log_probabilities[:, :, None] + next_log_probs  # (sentences, beams, candidates)
+        best, indices = totals.flatten(1).topk(2 * beam_size)
+        step = _Step.read(best, indices // next_log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
 
-        if np.isnan(step.values).any():
+        if np.isnan(step.log_probabilities).any():
             raise UserError(NAN_MESSAGE)
         for row, column in zip(*step.finished(beam_size).nonzero(), strict=True):
-            log_probability = float(step.values[row, column])
+            log_probability = float(step.log_probabilities[row, column])
             ids = prefixes[row, step.parents[row, column], 1:].tolist()
             score = log_probability / length_normalization(length, length_penalty)
             finished[sentences[row]].append(Hypothesis(ids, log_probability, score))
@@ -301,20 +302,21 @@ def beam_search(
         prefixes = np.take_along_axis(prefixes, step.parents[:, :, None], axis=1)
         prefixes = np.concatenate([prefixes, step.tokens[:, :, None]], axis=2)
 
+        best_alive = step.log_probabilities.max(axis=-1).tolist()
         active_rows = [
             row
-            for row, (sentence, best) in enumerate(zip(sentences, step.values.max(axis=-1).tolist(), strict=True))
-            if not _is_done(finished[sentence], best, sentence_limits[sentence], length_penalty, n_best)
+            for row, sentence in enumerate(sentences)
+            if not _is_done(finished[sentence], best_alive[row], sentence_limits[sentence], length_penalty, n_best)
         ]
         if not active_rows:
             break
-        arrays = (step.tokens, step.values, step.parents)
-        tokens, scores, parents = (torch.from_numpy(array).to(source.device) for array in arrays)
+        arrays = (step.tokens, step.log_probabilities, step.parents)
+        tokens, log_probabilities, parents = (torch.from_numpy(array).to(source.device) for array in arrays)
         cache.reorder(parents)
         if len(active_rows) < len(sentences):
             sentences, prefixes = sentences[active_rows], prefixes[active_rows]
             rows = torch.tensor(active_rows, device=source.device)
-            tokens, scores, limits = tokens[rows], scores[rows], limits[rows]
+            tokens, log_probabilities, limits = tokens[rows], log_probabilities[rows], limits[rows]
             cache.select(rows)
     return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]
 
@@ -323,21 +325,22 @@ def beam_search(
 class _Step:
     """The candidates of one step of beam search, best first: arrays on the host, (sentences, candidates)."""
 
-    values: NDArray[np.float32]
-    """Log-probabilities, summed over the prefix and the new token."""
+    log_probabilities: NDArray[np.float32]
+    """Summed over the prefix and the new token."""
     parents: NDArray[np.int64]
     """Which beam each candidate extends."""
     tokens: NDArray[np.int64]
 
     @classmethod
-    def read(cls, values: Tensor, parents: Tensor, tokens: Tensor) -> "_Step":
+    def read(cls, log_probabilities: Tensor, parents: Tensor, tokens: Tensor) -> "_Step":
         """Copy a step from the device, all at once, because each copy waits for the device."""
-        values, parents, tokens = torch.stack([values, parents.float(), tokens.float()]).cpu()  # ids < 2²⁴ stay exact
-        return cls(values.numpy(), parents.long().numpy(), tokens.long().numpy())
+        arrays = torch.stack([log_probabilities, parents.float(), tokens.float()]).cpu()  # ids < 2²⁴ stay exact
+        log_probabilities, parents, tokens = arrays
+        return cls(log_probabilities.numpy(), parents.long().numpy(), tokens.long().numpy())
 
     def finished(self, beam_size: int) -> NDArray[np.bool_]:
         """Return which candidates finish their hypothesis: an eos among the ``beam_size`` best."""
-        finished = (self.tokens == EOS) & np.isfinite(self.values)
+        finished = (self.tokens == EOS) & np.isfinite(self.log_probabilities)
         finished[:, beam_size:] = False
         return finished
 
@@ -346,12 +349,12 @@ class _Step:
         return np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
 
     def kept(self, beam_size: int) -> "_Step":
-        """Return the candidates that become the next prefixes; where there are too few, their values are -inf."""
+        """Return the candidates that become the next prefixes, with log-probability -inf where there are too few."""
         columns = self.kept_columns(beam_size)
         tokens = np.take_along_axis(self.tokens, columns, axis=1)
-        values = np.take_along_axis(self.values, columns, axis=1)
-        values[tokens == EOS] = -np.inf
-        return _Step(values, np.take_along_axis(self.parents, columns, axis=1), tokens)
+        log_probabilities = np.take_along_axis(self.log_probabilities, columns, axis=1)
+        log_probabilities[tokens == EOS] = -np.inf
+        return _Step(log_probabilities, np.take_along_axis(self.parents, columns, axis=1), tokens)
 
 
 def _candidates(
@@ -361,15 +364,16 @@ def _candidates(
     finished, kept_columns = step.finished(beam_size), step.kept_columns(beam_size)
     for row, sentence in enumerate(sentences):
         beams = {int(column): beam for beam, column in enumerate(kept_columns[row]) if step.tokens[row, column] != EOS}
-        for column in np.isfinite(step.values[row]).nonzero()[0]:
-            value, beam = float(step.values[row, column]), beams.get(int(column))
+        for column in np.isfinite(step.log_probabilities[row]).nonzero()[0]:
+            beam = beams.get(int(column))
+            log_probability = float(step.log_probabilities[row, column])
             yield Candidate(
                 sentence=int(sentence),
                 length=length,
                 parent=int(step.parents[row, column]),
                 token=int(step.tokens[row, column]),
-                log_probability=value,
-                score=value / length_normalization(length, length_penalty),
+                log_probability=log_probability,
+                score=log_probability / length_normalization(length, length_penalty),
                 fate="finished" if finished[row, column] else "dropped" if beam is None else "kept",
                 beam=beam,
             )
@@ -412,7 +416,7 @@ def _topk_by_columns(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _is_done(finished: list[Hypothesis], best_alive: float, limit: int, length_penalty: float, n_best: int) -> bool:
-    """Whether continuing can no longer change a sentence's ``n_best``.
+    """Return whether no prefix of a sentence can still be among its ``n_best`` best hypotheses.
 
     A log-probability only falls with further tokens, and the length normalisation is largest at the limit. So
     ``best_alive``, divided by that, is the best score that any prefix can still reach.

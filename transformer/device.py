@@ -178,16 +178,16 @@ def choose_device(name: DeviceName = "auto", precision: InferencePrecision = "au
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:
-        raise UserError(f"this machine has no {chosen} device that PyTorch can use; try --device cpu")
+        raise UserError(f"this machine has no {chosen} device that PyTorch can use; try device cpu")
     if precision == "int8" and chosen != "cpu":
-        raise UserError("int8 is for the CPU; add --device cpu, or choose another precision")
+        raise UserError("int8 is for the CPU; choose device cpu, or another precision")
     if chosen == "cuda":
         configure_cuda(tf32=precision == "tf32")
     has_bf16 = chosen != "cuda" or torch.cuda.get_device_capability() >= (8, 0)
     if precision == "bf16" and not has_bf16:
-        raise UserError("this GPU does not support bfloat16; try --precision fp16")
+        raise UserError("this GPU does not support bfloat16; try precision fp16")
     if precision == "tf32" and not (chosen == "cuda" and has_bf16):
-        raise UserError("only GPUs that support bfloat16 support TensorFloat-32; try --precision fp32")
+        raise UserError("only GPUs that support bfloat16 support TensorFloat-32; try precision fp32")
     device_reason = "fastest available device" if name == "auto" else "device as requested"
     precision_reason = "precision as requested"
     if precision == "auto":

@@ -63,7 +63,7 @@ def _umask() -> int:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written, before the work begins whose results it is for.
+    """Check that a file can be written, before starting the work whose result it will hold.
 
     Raises:
         UserError: if its folder doesn't exist, or no file can be created there.

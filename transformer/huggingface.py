@@ -121,23 +121,23 @@ def load_marian(folder: Path | str) -> MarianTransformer:
         UserError: if a file is missing, or this is not a Marian model with shared embeddings like opus-mt's.
     """
     folder = Path(folder)
-    theirs = _read_config(folder / "config.json")
+    marian_config = _read_config(folder / "config.json")
     weights = _read_weights(folder)
-    pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1  # <unk>, which config.json lacks
-    special = {PAD: pad, BOS: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
+    pad, eos, unk = marian_config["pad_token_id"], marian_config["eos_token_id"], 1  # <unk>, which config.json lacks
+    special = {PAD: pad, BOS: marian_config["decoder_start_token_id"], EOS: eos, UNK: unk}
     config = ModelConfig(
-        vocab_size=theirs["vocab_size"] + 1,  # plus our bos; Marian begins with pad instead
-        d_model=theirs["d_model"],
-        n_heads=theirs["encoder_attention_heads"],
-        d_ff=theirs["encoder_ffn_dim"],
-        n_layers=theirs["encoder_layers"],
+        vocab_size=marian_config["vocab_size"] + 1,  # plus our bos; Marian begins with pad instead
+        d_model=marian_config["d_model"],
+        n_heads=marian_config["encoder_attention_heads"],
+        d_ff=marian_config["encoder_ffn_dim"],
+        n_layers=marian_config["encoder_layers"],
         dropout=0.0,
-        max_length=theirs["max_position_embeddings"],
+        max_length=marian_config["max_position_embeddings"],
     )
     mismatch = f"the weights in {folder} are not those of the model in its config.json"
     if sum(weight.numel() for weight in weights.values()) < config.n_parameters / 2:  # before memory is allocated
         raise UserError(mismatch)
-    ordinary = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
+    ordinary = [i for i in range(marian_config["vocab_size"]) if i not in (pad, eos, unk)]
     marian_ids = torch.tensor([special[i] for i in range(len(special))] + ordinary)
     try:
         return _with_weights(config, marian_ids, weights)
@@ -166,7 +166,7 @@ def to_marian(model: Transformer) -> Any:
     for name, value in {"norm": "post", "positions": "sinusoidal", "tie_embeddings": "all"}.items():
         if getattr(config, name) != value:
             raise UserError(f"a Marian model has {name} {value!r}; this one has {getattr(config, name)!r}")
-    theirs: Any = MarianMTModel(
+    marian: Any = MarianMTModel(
         MarianConfig(
             vocab_size=config.vocab_size,
             d_model=config.d_model,
@@ -203,10 +203,10 @@ def to_marian(model: Transformer) -> Any:
                 weights[their_name.replace("query_key_value", f"{letter}_proj")] = part
         else:
             weights[their_name] = weight
-    _, unexpected = theirs.load_state_dict(weights, strict=False)
+    _, unexpected = marian.load_state_dict(weights, strict=False)
     assert not unexpected
-    theirs.generation_config.max_length = config.max_length
-    return theirs.to(model.source_embedding.weight.device).eval()
+    marian.generation_config.max_length = config.max_length
+    return marian.to(model.source_embedding.weight.device).eval()
 
 
 def _with_weights(config: ModelConfig, marian_ids: Tensor, weights: dict[str, Tensor]) -> MarianTransformer:
@@ -233,25 +233,25 @@ def _read_config(path: Path) -> dict[str, Any]:
     Raises:
         UserError: if it isn't, or can't be read.
     """
-    theirs: dict[str, Any]
-    theirs = convert(parse_json(read_text(path, "the model's configuration"), str(path)), dict[str, Any], str(path))
+    config: dict[str, Any]
+    config = convert(parse_json(read_text(path, "the model's configuration"), str(path)), dict[str, Any], str(path))
     required = {
         "model_type": "marian",
         "activation_function": "swish",
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": True,
         "tie_word_embeddings": True,
-        "decoder_layers": theirs.get("encoder_layers"),
-        "decoder_attention_heads": theirs.get("encoder_attention_heads"),
-        "decoder_ffn_dim": theirs.get("encoder_ffn_dim"),
+        "decoder_layers": config.get("encoder_layers"),
+        "decoder_attention_heads": config.get("encoder_attention_heads"),
+        "decoder_ffn_dim": config.get("encoder_ffn_dim"),
     }
     for name, value in required.items():
         default = True if "embeddings" in name else None  # many files lack these two
-        if theirs.get(name, default) != value:
-            raise UserError(f"this model can't be loaded: its {name} is {quote(theirs.get(name))}, not {quote(value)}")
+        if config.get(name, default) != value:
+            raise UserError(f"this model can't be loaded: its {name} is {quote(config.get(name))}, not {quote(value)}")
     for name in INTEGER_FIELDS:
-        convert(theirs.get(name), int, f"{path}: {name}")
-    return theirs
+        convert(config.get(name), int, f"{path}: {name}")
+    return config
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:

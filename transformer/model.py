@@ -20,9 +20,9 @@ from transformer.positions import rotary_table, sinusoidal_encoding
 class DecoderCache:
     """The KV cache of the decoder: keys and values that decoding steps reuse, and the masks for them."""
 
-    target: list[KeyValueCache]
+    self_attention: list[KeyValueCache]
     """For each layer, the keys and values of the target tokens so far, for self-attention."""
-    memory: list[KeyValue]
+    cross_attention: list[KeyValue]
     """For each layer, the keys and values of the encoder's output, for cross-attention."""
     memory_mask: Tensor
     """The source's padding mask, bool, (sentences, 1, 1, source)."""
@@ -35,7 +35,7 @@ class DecoderCache:
     @property
     def length(self) -> int:
         """Number of target positions decoded so far."""
-        return self.target[0].length
+        return self.self_attention[0].length
 
     def reorder(self, parents: Tensor) -> None:
         """Let each beam continue the prefix of another: ``parents`` are their indices, (sentences, beams), int64."""
@@ -44,9 +44,9 @@ class DecoderCache:
 
     def select(self, sentences: Tensor) -> None:
         """Keep only the sentences with these indices, (kept,), int64, in this order."""
-        for cache in self.target:
+        for cache in self.self_attention:
             cache.select(sentences)
-        self.memory = [KeyValue(m.key[sentences], m.value[sentences]) for m in self.memory]
+        self.cross_attention = [KeyValue(m.key[sentences], m.value[sentences]) for m in self.cross_attention]
         self.memory_mask, self.prefix_mask = self.memory_mask[sentences], self.prefix_mask[sentences]
 
 
@@ -229,11 +229,11 @@ class Transformer(nn.Module):
         ]
         own_entries = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
         return DecoderCache(
-            target=[
+            self_attention=[
                 KeyValueCache(len(memory), beams, heads, max_length, d_head, like=key_value.key)
                 for key_value in projected
             ],
-            memory=projected,
+            cross_attention=projected,
             memory_mask=memory_mask,
             prefix_mask=own_entries.repeat(len(memory), 1, max_length, 1),
         )
@@ -254,7 +254,7 @@ class Transformer(nn.Module):
         x = self.embed(tokens, self.target_embedding, position=cache.length)
         # A single beam attends to all entries, because they are all its own.
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
-        for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
+        for layer, self_cache, memory in zip(self.decoder, cache.self_attention, cache.cross_attention, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, self_cache)
         return self.logits(self.decoder_norm(x).to(x.dtype))  # as in `decode`
 

@@ -45,9 +45,9 @@ def command(argv: list[str]) -> str | None:
         return None
     words = ["transformer"]
     if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
-        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-        machines = [] if here == everywhere else ["--nnodes", str(everywhere // here)]
-        words = ["torchrun", *machines, "--nproc-per-node", str(here), "-m", "--", "transformer.cli"]
+        local_world_size, world_size = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        machines = [] if world_size == local_world_size else ["--nnodes", str(world_size // local_world_size)]
+        words = ["torchrun", *machines, "--nproc-per-node", str(local_world_size), "-m", "--", "transformer.cli"]
     for word in argv[1:]:
         if words[-1] == "--mirror":
             words.pop()

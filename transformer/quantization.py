@@ -20,7 +20,8 @@ LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
 LARGEST_WEIGHT = 63
 """The largest integer of a weight. It is smaller than `LARGEST` so that the sums are exact in float32, too, which is
-used on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 are below 2²⁴, up to which it has all integers."""
+used on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 sum up to less than 2²⁴, and float32 represents all
+integers up to that."""
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -142,7 +142,7 @@ RECIPES |= {
     ),
     "pocket-small": replace(
         _pocket,
-        description="Like pocket, model included, but with five times the text and 48,000 steps: almost no mistakes.",
+        description="The same model as in pocket, trained on five times the text for 48,000 steps: almost no mistakes.",
         data=DataConfig("pocket-200k"),
         training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),

@@ -54,10 +54,10 @@ class TranslatedTestSet:
 def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_new_tokens: int | None = None) -> int:
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
-    These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. They are counted twice, because the cache is copied when finished sentences leave the batch, and the
-    logits when they become log-probabilities. To these it adds the prefix mask and one layer's attention scores, which
-    grow with beam_size², because each beam attends over the cache entries of all beams of its sentence.
+    The estimate counts the keys and values of all layers, for the source once and for the target in every beam, and
+    the logits of a step. Both count twice, because the cache is copied when finished sentences leave the batch, and
+    the logits when they become log-probabilities. The prefix mask and one layer's attention scores are added. They grow
+    with beam_size², because each beam attends over the cache entries of all beams of its sentence.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -75,8 +75,8 @@ def decoding_batch_size(
 ) -> int:
     """Return how many sentences to translate at once.
 
-    On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
-    sentences than for one. On other devices a batch has about 4,096 / beam_size tokens.
+    On a GPU: as many as fit into half of its free memory, because hundreds of sentences take hardly more time than
+    one. On other devices: about 4,096 / beam_size tokens.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -88,7 +88,7 @@ def decoding_batch_size(
 
 
 def _check_list(sentences: Sequence[str]) -> Sequence[str]:
-    """Refuse what is not a list of sentences, and a single string, which would be translated letter by letter."""
+    """Check that this is a list of sentences, and not a single string: its letters would be taken for sentences."""
     if isinstance(sentences, str):
         raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
     if not isinstance(sentences, Iterable):
@@ -148,7 +148,7 @@ class Translator:
             if len(step_checkpoints(run)) < 2:
                 raise
             raise InvalidFileError(
-                f"{error}; `transformer average {run}` makes a model of other checkpoints"
+                f"{error}; `transformer average {run}` averages the checkpoints that are left"
             ) from error
         if not (run / "tokenizer.model").exists():
             raise UserError(

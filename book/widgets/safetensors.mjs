@@ -5,7 +5,7 @@ const TYPES = { F32: Float32Array, I8: Int8Array };
 
 /**
  * Return the tensors of a file. A matrix of 8-bit integers is multiplied by the scales of its rows, which the file has under
- * the name `NAME.scale`, as transformer/interactive/quantization.py does.
+ * the name `NAME.scale`, as transformer/interactive/int8_weights.py does.
  *
  * @param {ArrayBuffer} file
  * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; row-major, 32-bit floats.

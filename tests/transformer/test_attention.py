@@ -39,9 +39,10 @@ MASKS = {
     "target": target_mask(IDS, 0),
     "beams": torch.eye(5, dtype=torch.bool).expand(3, 1, 5, 5),
     "an empty row": torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool)[:, None].expand(1, 1, 5, 5),
+    "one dimension": torch.tensor([1, 0, 1, 1, 0], dtype=torch.bool),
     "nothing at all": torch.zeros(1, 1, 5, 5, dtype=torch.bool),
 }
-"""Every mask that the model uses, and two in which some queries may attend to no key."""
+"""Every mask that the model uses, one of a single dimension, and two in which some queries may attend to no key."""
 
 
 def test_arguments_that_exclude_each_other_are_refused() -> None:

@@ -66,7 +66,7 @@ def test_fp32_uses_tf32_only_on_request(gpu: pytest.MonkeyPatch) -> None:
     assert choose_device("cuda", "tf32").autocast_dtype is None
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
     for name in ("cuda", "cpu"):
-        with pytest.raises(UserError, match="support TensorFloat-32; try --precision fp32"):
+        with pytest.raises(UserError, match="support TensorFloat-32; try precision fp32"):
             choose_device(name, "tf32")  # type: ignore[arg-type]
 
 
@@ -106,7 +106,7 @@ def test_both_can_be_requested(gpu: pytest.MonkeyPatch) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
     assert choose_device("cpu", "bf16").autocast_dtype == torch.bfloat16
     assert choose_device("cuda", "fp32").autocast_dtype is None
-    with pytest.raises(UserError, match="does not support bfloat16; try --precision fp16"):
+    with pytest.raises(UserError, match="does not support bfloat16; try precision fp16"):
         choose_device("cuda", "bf16")
 
 

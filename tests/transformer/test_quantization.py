@@ -185,7 +185,7 @@ def test_int8_is_for_translation_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match="load the model with precision fp32, not int8"):
         model_files(translator)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(UserError, match="int8 is for the CPU; add --device cpu"):
+    with pytest.raises(UserError, match="int8 is for the CPU; choose device cpu"):
         choose_device("auto", "int8")
     assert choose_device("cpu", "int8").precision == "int8"
 

@@ -1,4 +1,4 @@
-"""Measures how fast this machine trains a recipe, and what share of its peak speed in matrix products it reaches.
+"""Measures how fast this machine trains a recipe's model, and what share of its peak in matrix products it reaches.
 
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
@@ -60,7 +60,7 @@ def measure_recipes(
 def measure(
     name: str, recipe: Recipe, options: BenchmarkOptions, steps: int, compiled: bool = False, progress: bool = True
 ) -> dict[str, Any]:
-    """Train a recipe and the same with ``torch.nn.Transformer``; return a record for the JSON file.
+    """Train a recipe's model, and ``torch.nn.Transformer`` with the same settings; return a record for the JSON file.
 
     Args:
         steps: number of measured steps; rounded up to whole rounds.
@@ -68,7 +68,7 @@ def measure(
 
     Returns:
         The recipe's name and sizes, what `step_statistics` returns, and the `Measurement` of each implementation. On a
-        GPU, our batches are split until they fit into its memory, as in a training; the baseline's are not.
+        GPU, our batches are split until they fit into its memory, as in `transformer train`; the baseline's are not.
 
     Raises:
         UserError: if training fails.
@@ -199,7 +199,7 @@ def _training_step(
 def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Workload:
     """Multiply matrices so large that the device computes at its peak.
 
-    The workload returns how many target tokens a training would process with as many FLOPs.
+    The workload returns how many target tokens would need as many FLOPs in training.
     """
     device = options.device
     size = options.size(1024 if device.type == "cpu" else 8192, 256)

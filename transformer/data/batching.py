@@ -272,7 +272,7 @@ class Batches(Iterator[Batch]):
     sources: Sequences
     targets: Sequences
     batch_tokens: int
-    """Maximum number of target tokens in one of these batches, each of which is a part of a step's batch."""
+    """Maximum number of target tokens in one of these batches. In training, they are a step's micro-batches."""
     seed: int
     rank: int = 0
     world_size: int = 1

@@ -323,7 +323,8 @@ def find_corpus(name: str) -> Corpus:
             - the path of a manifest (``.json``);
             - the path of a table with a sentence pair per line: English, a tab, German;
             - the paths of two files, separated by a comma, that are named by language, as in ``news.en,news.fr``;
-              if their names don't end in such codes, they are English and German. They need not exist.
+              if their names don't end in such codes, they are English and German. They are not opened here, so they
+              need not exist yet.
 
     Raises:
         UserError: if there is no such corpus, its manifest is not valid, or the languages of two files are unclear.

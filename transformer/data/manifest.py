@@ -21,9 +21,21 @@ from transformer.errors import UserError, quote, shorten
 
 DIGEST = "sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}"
 LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
+URL = f"https?://{LINE}"
 FILE_NAME = r"\w[\w+-]*(\.[\w+-]+)*"
 TEXT = r"[^\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]*"
 SPLIT_NAME = "[a-z][a-z0-9_]*"
+LANGUAGE = "[a-z]{2,3}"
+IN_WORDS = {
+    DIGEST: "sha256: and 64, or md5: and 32 lowercase hexadecimal digits",
+    LINE: "one line of text without control characters",
+    URL: "an address that begins with https:// or http://",
+    FILE_NAME: "the name of a file, with letters, digits, _, + and -, and single dots between them",
+    TEXT: "text without tabs and other control characters",
+    SPLIT_NAME: "a name of lowercase letters, digits and _ that begins with a letter",
+    LANGUAGE: "two or three lowercase letters, such as en",
+}
+"""The patterns in words, for messages."""
 MAX_SIZE = 10**15
 
 
@@ -95,9 +107,7 @@ def _manifest(value: Any) -> Manifest:
     languages = _languages(members["languages"])
     splits = _object(members["splits"], "splits", ("train",), None, SPLIT_NAME)
     files = _object(members.get("files", {}), "files", (), None, FILE_NAME)
-    base_urls = [
-        _string(url, path, f"https?://{LINE}") for path, url in _list(members.get("base_urls", []), "base_urls")
-    ]
+    base_urls = [_string(url, path, URL) for path, url in _list(members.get("base_urls", []), "base_urls")]
     if files and not base_urls:
         raise _FieldError("files", "there are files to download, but no base_urls to download them from")
     held_out = members.get("hold_out_every")
@@ -114,7 +124,7 @@ def _manifest(value: Any) -> Manifest:
 
 
 def _languages(value: Any) -> tuple[str, str]:
-    codes = [_string(code, path, "[a-z]{2,3}") for path, code in _list(value, "languages")]
+    codes = [_string(code, path, LANGUAGE) for path, code in _list(value, "languages")]
     if len(codes) != 2 or codes[0] == codes[1]:
         raise _FieldError("languages", f"expected two different languages; got {quote(codes)}")
     return codes[0], codes[1]
@@ -153,7 +163,7 @@ def _object(
             expected = ", ".join([*required, *optional])
             raise _FieldError(path, f"unknown name {quote(name)}; expected {expected}")
         if not re.fullmatch(pattern, name):
-            raise _FieldError(path, f"{quote(name)} does not match {pattern}")
+            raise _FieldError(path, f"expected {IN_WORDS[pattern]}; got {quote(name)}")
     return value
 
 
@@ -164,12 +174,10 @@ def _list(value: Any, path: str) -> list[tuple[str, Any]]:
     return [(f"{path}[{i}]", item) for i, item in enumerate(value)]
 
 
-def _string(value: Any, path: str, pattern: str | None = LINE) -> str:
-    """Check a string: by default one line of text, without control characters."""
+def _string(value: Any, path: str, pattern: str = LINE) -> str:
+    """Check a string, which must match one of the patterns in `IN_WORDS`."""
     if not isinstance(value, str):
         raise _FieldError(path, f"expected a string; got {quote(value)}")
-    if pattern is LINE and not re.fullmatch(LINE, value):
-        raise _FieldError(path, f"expected one line of text without control characters; got {quote(value)}")
-    if pattern is not None and not re.fullmatch(pattern, value):
-        raise _FieldError(path, f"{quote(value)} does not match {pattern}")
+    if not re.fullmatch(pattern, value):
+        raise _FieldError(path, f"expected {IN_WORDS[pattern]}; got {quote(value)}")
     return value

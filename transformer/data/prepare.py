@@ -53,7 +53,7 @@ class DataConfig:
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
-    """Number of training pairs to use, from the beginning of the corpus; None: all of them."""
+    """Number of training pairs to use, from the beginning of the corpus; by default, all of them."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side.
     Which sentences the model can read at all is set by model.max-length."""

@@ -105,7 +105,8 @@ def read_pairs(source: TextFile, target: TextFile) -> Iterator[SentencePair]:
             longer = count + 1 + sum(1 for side in sides for _ in side)
             n_source, n_target = (count, longer) if s is None else (longer, count)
             raise UserError(
-                f"{source} has {n_source:,} lines but {target} has {n_target:,}: they are not translations line by line"
+                f"{source} has {n_source:,} lines but {target} has {n_target:,}: line by line, one can't be the "
+                "translation of the other"
             )
         yield s, t
 

@@ -141,8 +141,8 @@ def evaluate_runs(
             )
         if files is None and other.corpus != data[0].corpus:
             raise UserError(
-                f"{names[0]} was trained on {data[0].corpus}, {run_name} on {other.corpus}: evaluate them separately, "
-                "or both on your own test set with --source and --reference"
+                f"{names[0]} and {run_name} were trained on different corpora, {data[0].corpus} and {other.corpus}: "
+                "evaluate them separately, or both on your own test set with --source and --reference"
             )
     name = (split or "test") if files is None else _name_of_own_test_set(split, files[0], data)
     test_set: dict[str, Any] = {"split": name, "direction": direction}

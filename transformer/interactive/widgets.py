@@ -15,7 +15,7 @@ from typing import Any
 import safetensors.torch
 
 from transformer.errors import UserError, quote, require_extra, suggest
-from transformer.interactive.quantization import dequantize, quantize
+from transformer.interactive.int8_weights import dequantize, quantize
 from transformer.translator import Translator
 
 BUNDLE = Path(__file__).with_name("widgets.mjs")
@@ -30,7 +30,7 @@ MODEL_NAME = "model"
 def live_translator(translator: Translator, sentences: Sequence[str] = ()) -> Any:
     """Return the book's live translator for a model of your own: its translations, beam search and attention heads.
 
-    Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `quantization`).
+    Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `int8_weights`).
 
     Args:
         translator: from `transformer.load`, from a run folder, or built from a model and its tokenizer.

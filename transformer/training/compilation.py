@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.fx.experimental import _config as shapes
+from torch.fx.experimental import _config as fx_config
 
 from transformer.training.distributed import DistributedContext
 
@@ -32,7 +32,7 @@ def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float],
     expected, reason = gradient_norm(), ""
     # By default, sizes that are equal in the first batch, such as the lengths of source and target, have to stay equal;
     # the first batch in which they differ would be compiled again.
-    shapes.use_duck_shape = False
+    fx_config.use_duck_shape = False
     torch._dynamo.config.specialize_float = True  # such as √d_model: otherwise, everything is traced twice
     torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
     inductor = torch._inductor.config

@@ -157,7 +157,7 @@ def _loop(
     log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
     hint = (
         f"try --training.gradient-accumulation-steps {2 * progress.gradient_accumulation_steps}, which halves the "
-        "batches; a step still has as many tokens"
+        "micro-batches; a step still has as many tokens"
     )
     while not trainer.is_done:
         step_started = time.monotonic()

@@ -30,7 +30,7 @@ class BatchShape:
 
 
 def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
-    """Return an upper bound of a process's batches, padding included, divided into sentences of `TYPICAL_LENGTH`."""
+    """Return an upper bound of a process's micro-batches, padding included, if all sentences have `TYPICAL_LENGTH`."""
     tokens = int(MAX_PADDED_RATIO * training.batch_tokens) // (world_size * training.gradient_accumulation_steps)
     return BatchShape(max(1, tokens // TYPICAL_LENGTH), TYPICAL_LENGTH, TYPICAL_LENGTH)
 
@@ -52,7 +52,7 @@ class MemoryEstimate:
     embeddings: int
     """Extra memory at the end of the backward pass: for the gradients of the embeddings."""
     gradients_preallocated: bool
-    """Whether gradients exist before a step's last backward pass: from its earlier batches, or as DDP's buckets."""
+    """Whether gradients exist before a step's last backward pass: of earlier micro-batches, or as DDP's buckets."""
 
     @property
     def total(self) -> int:
@@ -152,9 +152,9 @@ def estimate_memory(
 
 
 def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, world_size: int = 1) -> None:
-    """Refuse to train if a full batch doesn't fit into the available memory.
+    """Refuse to train if a full micro-batch doesn't fit into the available memory.
 
-    On a GPU a model is refused only if small batches don't fit either, because the trainer splits them by itself.
+    On a GPU a model is refused only if small micro-batches don't fit either, because the trainer halves them by itself.
 
     Raises:
         UserError: if it doesn't fit; the message gives the needed and the available memory, and a setting that helps.
@@ -169,7 +169,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
     fitting = [steps for steps, estimate in estimates.items() if estimate.total <= available]
     if needed.total <= available or fitting and is_gpu:
         return
-    advice = "choose a smaller model"
+    advice = "choose a smaller model, or fewer --training.batch-tokens"
     if fitting:
         advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {estimates[fitting[0]]}"
     raise UserError(
@@ -181,9 +181,9 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
 def peak_memory(work: Callable[[], object], device: Device) -> int:
     """Do some work and return the peak size of the tensors that it had allocated, in bytes.
 
-    Tensors from before don't count, and the work should not free them: on a GPU, the result would be too small. It
-    doesn't depend on what the process did before, because PyTorch's allocators report each allocation; the resident
-    memory of the process would depend on it.
+    The figure comes from PyTorch's allocators, not from the resident memory of the process, so it doesn't depend on
+    what ran before. Tensors from before don't count, and the work should not free them: on a GPU, the result would be
+    too small.
     """
     if device.type == "cuda":
         x = torch.randn(64, 64, device=device.torch_device, requires_grad=True)

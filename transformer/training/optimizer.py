@@ -86,10 +86,11 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Replace the singular values of matrices, (n, rows, columns), by numbers close to one, from about 0.7 to 1.2.
+    """Bring the singular values of matrices, (n, rows, columns), close to one: most to between 0.7 and 1.2.
 
-    A polynomial of the matrix changes only its singular values. This one, of odd degree 5 and applied five times, was
-    chosen to lift small ones quickly (Newton–Schulz iteration). It needs only matrix products.
+    Values that are tiny beside the norm of their matrix stay smaller. A polynomial of the matrix changes
+    only its singular values. This one, of odd degree 5 and applied five times, was chosen to lift small ones quickly
+    (Newton–Schulz iteration). It needs only matrix products.
     """
     is_tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if is_tall else matrices  # so that x xᵀ is the smaller of the two products

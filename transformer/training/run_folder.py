@@ -43,7 +43,7 @@ NOT_COMPARED = {
 which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: they change the memory and time of
-a step, not its number of tokens. (With other accumulation steps, other pairs share a step.)"""
+a step, not its number of tokens. (With another number of accumulation steps, a step contains other pairs.)"""
 
 
 @contextmanager

@@ -66,10 +66,10 @@ class Progress:
     world_size: int = 1
     """Number of processes."""
     gradient_accumulation_steps: int = 1
-    """Batches that each process uses in a step; all of them together have up to ``batch_tokens`` target tokens."""
+    """Micro-batches that each process uses in a step; all together they have up to ``batch_tokens`` target tokens."""
     epoch: int = 0
     batch_index: int = 0
-    """Batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
+    """Micro-batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
     loss_sum: float = 0.0
     """Loss since the last validation, summed over this process's target tokens (in a checkpoint: all processes')."""
     loss_tokens: int = 0
@@ -161,7 +161,7 @@ class Trainer:
     def _make_batches(
         self, rank: int, world_size: int, gradient_accumulation_steps: int, pairs: Indices | None = None
     ) -> Batches:
-        """Return the batches of one of ``world_size`` processes; the position in the data is that of ``progress``."""
+        """Return the micro-batches of one of ``world_size`` processes, from the position in ``progress`` on."""
         return Batches(
             *self.data.tokens("train"),
             max(1, self.config.batch_tokens // (world_size * gradient_accumulation_steps)),
@@ -176,7 +176,7 @@ class Trainer:
 
     @property
     def batches(self) -> Batches:
-        """The batches of this process, at the position that the last step has reached."""
+        """The micro-batches of this process, at the position that the last step has reached."""
         return self.prefetcher.position
 
     def _start_batches(self, batches: Batches) -> None:
@@ -184,11 +184,11 @@ class Trainer:
         self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
-        """Continue with another number of processes, or of batches per process and step.
+        """Continue with another number of processes, or of micro-batches per process and step.
 
-        Each pair of the current epoch is still used exactly once. If the total number of batches per step, over all
-        processes, is unchanged, the batches stay the same and are only redistributed. Otherwise the pairs that are left
-        in the epoch are divided into new batches.
+        Each pair of the current epoch is still used exactly once. If the total number of micro-batches per step, over
+        all processes, is unchanged, they stay the same and are only redistributed. Otherwise the pairs that are left in
+        the epoch are divided into new ones.
 
         Args:
             pairs: the indices of the pairs in the current epoch, as in `Batches`.
@@ -219,38 +219,38 @@ class Trainer:
                 raise
             raise UserError(
                 f"the {len(pairs)} sentence pairs left in epoch {progress.epoch} cannot be divided into steps of "
-                f"{after} batches: resume with {progress.world_size} processes and "
+                f"{after} micro-batches: resume with {progress.world_size} processes and "
                 f"--training.gradient-accumulation-steps {progress.gradient_accumulation_steps} until the next epoch"
             ) from error
         progress.world_size = context.world_size
         progress.gradient_accumulation_steps = gradient_accumulation_steps
 
     def fit_batch_to_memory(self) -> None:
-        """Halve the batches, and double their number per step, until the largest one fits into the device's memory.
+        """Halve the micro-batches, and double their number per step, until the largest fits into the device's memory.
 
         Raises:
-            UserError: if no batches of 100 tokens or more fit.
+            UserError: if no micro-batches of 100 tokens or more fit.
         """
         while True:
             (out_of_memory,) = self.context.all_reduce([not self._fits(self.batches.largest())])
             if not out_of_memory:
                 return
-            batches = 2 * self.progress.gradient_accumulation_steps
-            if self.config.batch_tokens < 100 * batches * self.context.world_size:
+            parts = 2 * self.progress.gradient_accumulation_steps
+            if self.config.batch_tokens < 100 * parts * self.context.world_size:
                 tokens = self.batches.batch_tokens
-                raise UserError(f"not even batches of {tokens} tokens fit into memory: use a smaller model")
-            self._change_batches(batches, self.batches.pairs)
+                raise UserError(f"not even micro-batches of {tokens} tokens fit into memory: use a smaller model")
+            self._change_batches(parts, self.batches.pairs)
             if self.context.is_main:
                 print(
                     "the batch of a step doesn't fit into memory: each process now splits its share into "
-                    f"{batches} batches",
+                    f"{parts} micro-batches",
                     file=sys.stderr,
                 )
 
     def _fits(self, batch: Batch) -> bool:
         """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
         try:
-            # A step also holds the gradients of its earlier batches, or DDP's, and Adam's two moments, which Adam
+            # A step also holds the gradients of its earlier micro-batches, or DDP's, and Adam's two moments, which Adam
             # allocates at its first step.
             copies = int(self.progress.gradient_accumulation_steps > 1 or self.context.world_size > 1)
             copies += 0 if self.optimizers["adam"].state else 2
@@ -283,7 +283,7 @@ class Trainer:
                 )
         batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.batch_index = self.batches.epoch, self.batches.batch_index
-        # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
+        # The loss is the mean over the target tokens of the whole step, in all micro-batches of all processes.
         total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
         loss = self._backward(batches, n_tokens)
@@ -425,7 +425,7 @@ class Trainer:
         """Load a checkpoint. On the CPU, training continues exactly as if it had never stopped.
 
         The number of processes and ``config.gradient_accumulation_steps`` may have changed since: see
-        `_change_batches`. The number of batches per step never decreases, so memory use does not grow.
+        `_change_batches`. The number of micro-batches per step never decreases, so memory use does not grow.
 
         Raises:
             InvalidFileError: if a part of it is missing or damaged.
@@ -462,7 +462,8 @@ class Trainer:
         batches = max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size))
         if batches > self.config.gradient_accumulation_steps and self.context.is_main:
             print(
-                f"{batches} accumulation steps per process, so that batches are no larger than before", file=sys.stderr
+                f"{batches} accumulation steps per process, so that micro-batches are no larger than before",
+                file=sys.stderr,
             )
         self._change_batches(batches, state["epoch.pairs"].numpy() if "epoch.pairs" in state else None)
         if not self.context.is_main:

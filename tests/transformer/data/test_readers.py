@@ -481,7 +481,8 @@ def test_a_side_that_ends_early(folder: Folder, n_source: int, n_target: int) ->
         got.extend(pairs)
     assert got == [("x", "y")] * min(n_source, n_target)
     assert str(raised.value).replace(f"{folder.path}/", "") == (
-        f"a.de has {n_source:,} lines but a.zip:a.en has {n_target:,}: they are not translations line by line"
+        f"a.de has {n_source:,} lines but a.zip:a.en has {n_target:,}: line by line, one can't be the "
+        "translation of the other"
     )
 
 

@@ -297,10 +297,12 @@ def test_bad_runs_end_in_one_line_before_anything_is_translated(
         assert message == f"error: {run} translates en-de, {back} de-en: evaluate them separately"
     reverse = make_run(tmp_path / "reverse", 1, corpus="reverse")
     assert fails(capsys, str(run), str(reverse)) == (
-        f"error: {run} was trained on copy, {reverse} on reverse: evaluate them separately, or both on your own test "
-        "set with --source and --reference"
+        f"error: {run} and {reverse} were trained on different corpora, copy and reverse: evaluate them "
+        "separately, or both on your own test set with --source and --reference"
     )
-    assert f"{run} was trained on copy, pocket-small on pocket" in fails(capsys, str(run), "pocket-small")
+    assert f"{run} and pocket-small were trained on different corpora, copy and pocket" in fails(
+        capsys, str(run), "pocket-small"
+    )
     (other / "recipe.json").unlink()
     assert f"{other} is not a run folder: it has no recipe.json" in fails(capsys, str(run), str(other), *files)
     assert "no split 'tset'" in fails(capsys, str(run), "--split", "tset")

@@ -12,7 +12,7 @@ from transformer.config import ModelConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
 from transformer.interactive import live_translator, widget
-from transformer.interactive.quantization import dequantize
+from transformer.interactive.int8_weights import dequantize
 from transformer.interactive.widgets import TRANSLATOR, javascript, model_files, quantized
 from transformer.model import Transformer
 from transformer.models import load_model

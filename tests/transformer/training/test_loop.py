@@ -311,7 +311,7 @@ def test_patience_is_judged_by_the_metrics_as_by_the_trainer(losses: list[float]
 
 def test_a_model_that_never_fits_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     Full(10, monkeypatch)
-    with pytest.raises(UserError, match=r"not even batches of \d+ tokens fit"):
+    with pytest.raises(UserError, match=r"not even micro-batches of \d+ tokens fit"):
         trainer(data).fit_batch_to_memory()
 
 

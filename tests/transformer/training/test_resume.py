@@ -438,7 +438,9 @@ def test_a_run_that_resumes_with_fewer_accumulation_steps_says_that_it_keeps_the
     run_training(tmp_path / "run", data, steps=4, batch_tokens=50, gradient_accumulation_steps=2)
     capsys.readouterr()
     run_training(tmp_path / "run", data, steps=6, batch_tokens=50, force=True)
-    assert "2 accumulation steps per process, so that batches are no larger than before" in capsys.readouterr().err
+    assert (
+        "2 accumulation steps per process, so that micro-batches are no larger than before" in capsys.readouterr().err
+    )
     assert read_json(tmp_path / "run" / "step-0000006.json")["progress"]["gradient_accumulation_steps"] == 2
 
 

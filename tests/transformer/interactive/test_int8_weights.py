@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.interactive.quantization import dequantize, quantize
+from transformer.interactive.int8_weights import dequantize, quantize
 from transformer.quantization import LARGEST
 
 
