@@ -152,9 +152,9 @@ Picture(
 #
 # ## The first loss
 #
-# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each test sentence contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences. So a model that has only memorised its training data fails.
+# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences, so a model that has only memorised them fails.
 #
-# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. Here is the setup for this chapter. `batches` is a list of batches with up to 250 source and 250 target tokens each:
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 source and 250 target tokens each:
 
 # %%
 recipe = RECIPES["pocket"]
@@ -180,7 +180,7 @@ def new_model(**settings):
 
 
 # %% [markdown]
-# In each batch, the decoder reads the correct translation and predicts the next token at each position, which is called teacher forcing. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all tokens that aren't padding, and we divide it by their number. For now we leave out [label smoothing](10_label_smoothing.ipynb).
+# With teacher forcing, the decoder reads the correct translation and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all tokens that aren't padding, and we divide it by their number. For now we leave out [label smoothing](10_label_smoothing.ipynb).
 
 
 # %%
@@ -217,13 +217,13 @@ assert all(part.n_tokens <= 250 for part in batches)
 #
 # ## Adam
 #
-# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**. Such a gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, but some have much larger gradients than others.
+# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**. Such a gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, although some have much larger gradients than others.
 #
 # **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two *exponential moving averages*, in which older steps count ever less: $m$, the **momentum**, of the gradient, and $v$, of its square:
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it makes the size of the steps nearly independent of the size of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
+# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient, and dividing by it makes the size of the steps nearly independent of that of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
 #
 # The hats denote **bias correction**. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -231,7 +231,7 @@ assert all(part.n_tokens <= 250 for part in batches)
 # - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
 # - so the step is $0.1 \cdot 2 / \sqrt 4 = 0.1$, exactly the learning rate.
 #
-# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** This is why the next section's warm-up is needed. In code, for a list of weights:
+# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** In code, for a list of weights:
 
 
 # %%
@@ -267,9 +267,9 @@ assert_close(ours.weight, theirs.weight)
 print("the same weights as PyTorch's Adam")
 
 # %% [markdown]
-# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation. **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) is a newer alternative for the weight matrices; our fastest recipe, in the *Exercises*, uses it.
+# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation. **Muon** is a newer alternative for the weight matrices; our fastest recipe, in the *Exercises*, uses it.
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, the square root of $\hat v$. The y-axis shows that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
 
 
 # %% tags=["hide-input"]
@@ -376,16 +376,22 @@ for _ in range(400):
 assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 
 # %% [markdown]
+# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients of many batches agree, and small ones where they contradict each other.
+#
+# <details><summary>Why are six blue symbols a little lower, and how small are the orange steps?</summary>
+#
 # The six blue symbols just below 1 are bias vectors: each holds the biases of queries, keys and values, a third each. The part for the keys hardly moves. A number added to all scores of a query doesn't change the softmax, so its gradient is zero up to rounding errors, which are smaller than $\varepsilon$.
 #
-# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. If gradients were nothing but noise, the typical step would be about a quarter of the learning rate. Most steps here are no larger than that. So Adam takes large steps where the gradients of many batches agree, as all do in the first step, and small ones where they contradict each other.
+# If gradients were nothing but noise, the typical step would be about a quarter of the learning rate. Most of the orange steps are no larger than that.
+#
+# </details>
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
 # In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after one step, all positions had nearly the same vector, and the model never recovered. Now you know why. Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. How long the warm-up should be is found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason. A plausible one is that near a good solution, large steps do harm. This is the formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. How long the warm-up should be is found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
@@ -433,7 +439,7 @@ for step, rate in (
 assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 
 # %% [markdown]
-# Other schedules work as well. In many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
+# Other schedules work as well: in many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
 # The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs, and take the largest that stays stable, or one a little below. If you change the batch size, tune it again.
 #
@@ -534,11 +540,11 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. A limit of 1 shortens not only outliers, but also many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on the size of the gradients. Both runs in the figure are clipped at 1, and after the damaged batch the norms are soon those of the healthy run again.
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms are soon those of the healthy run again. This limit also shortens many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on that of the gradients.
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. So divide each part's summed loss by the number of tokens in *all* parts, and don't take the mean of the parts' means:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
 
 
 # %%
@@ -617,12 +623,14 @@ moved = start(batch.source, batch.decoder_input) - our_logits
 assert moved.abs().mean() > 0.1  # the comparison means something
 
 # %% [markdown]
-# The package's own step does a few more things. Unfold it and compare; the list below explains the differences:
+# The package's own step does a few more things. Unfold it and compare:
 
 # %% tags=["hide-cell"]
 SourceCode(Trainer.step, Trainer._backward)
 
 # %% [markdown]
+# <details><summary>What the package's step does in addition</summary>
+#
 # - **Several processes.** On several GPUs, each process runs this code on its own batches. `all_reduce` adds up their numbers of tokens, by which the loss is divided. PyTorch averages the gradients over the processes, only once per step thanks to `_gradient_sync`, and `world_size` turns this mean into the sum.
 # - **Mixed precision.** `autocast` runs matrix products in 16 bits. In float16, small gradients would become zero, so `scaler` multiplies the loss by a large number before the backward pass, and `unscale_` divides the gradients by it before they are clipped. This is **loss scaling**. In other precisions it does nothing.
 # - **Skipped steps.** `step_if_finite` changes no weight if the gradient contains infinity or NaN, so that a single bad batch can't ruin the model. Then `scaler.update()` lowers a scale that was too large.
@@ -630,9 +638,11 @@ SourceCode(Trainer.step, Trainer._backward)
 #
 # [Making it fast on a GPU](16_gpu_performance.ipynb) explains the first two.
 #
+# </details>
+#
 # ## The first test: overfit a single batch
 #
-# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. Our small model has no dropout anyway. If the loss gets stuck, you have found a bug or a badly wrong learning rate within seconds.
+# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. If the loss gets stuck, you have found a bug or a badly wrong learning rate within seconds.
 
 # %%
 eight = collate(sources, targets, range(8))
@@ -650,9 +660,9 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. For comparison, the paper's base model took 100,000 steps, in 12 hours on eight GPUs (§5.2). At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.*
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. For comparison, the paper's base model took 100,000 steps, in 12 hours on eight GPUs (§5.2). At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus becomes *Die alte Frau macht das Fenster nicht auf*.
 #
-# And we ask whether the model reads its source at all. We compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
+# Does the model read its source at all? To find out, we compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
 
 
 # %%
@@ -671,7 +681,7 @@ swapped = swap_sources(unseen)
 
 
 # %% [markdown]
-# During the last 300 steps we also keep the mean of the weights, with `add_to_mean`. The section after this one shows what it is good for.
+# During the last 300 steps, `add_to_mean` keeps the mean of the weights, which we need in the next section.
 
 
 # %%
@@ -685,7 +695,7 @@ def add_to_mean(mean, model, n):
 
 
 # %% [markdown]
-# `choose_device` takes a GPU if there is one. Newer GPUs then compute in bfloat16, older ones, such as Colab's T4, in float16 with loss scaling, and a CPU in float32. So on a GPU your numbers differ a little from those below.
+# `choose_device` takes a GPU if there is one. NVIDIA's GPUs compute in 16 bits, as [chapter 16](16_gpu_performance.ipynb) explains, so on one of them your numbers will differ a little from those below.
 
 # %%
 config = replace(
@@ -712,9 +722,9 @@ for step in range(1, config.steps + 1):
         print(f"      {translation[:42]}")
 
 # %% [markdown]
-# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start. BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
+# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, the loss falls steeply from the start, but BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
 #
-# Each training point averages all steps since the previous point, and it is the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So the training curve lies above the validation curve. Compare shapes, not heights.
+# The training curve lies above the validation curve for two reasons. Each of its points averages all steps since the previous point, and it shows the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So compare shapes, not heights.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -761,7 +771,7 @@ for (english, german), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints**, which are weights saved during training, ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. During our run, `add_to_mean` kept the mean of the weights of the last 300 steps. What did it gain? Single sentences can change BLEU a lot, and 50 of them are too few to compare two models, so this time we compute it for 400.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints**, which are weights saved during training, ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What did the mean of our last 300 steps gain? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -782,7 +792,7 @@ assert bleu["average"] > bleu["last weights"] + 2
 #
 # ## Overfitting and early stopping
 #
-# With too little data, a model overfits. We train the small model on only 800 pairs, in about eleven passes over them, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate.
+# What happens with too little data? We train the small model on only 800 pairs, in about eleven passes over them, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate.
 
 
 # %%
@@ -859,16 +869,14 @@ passes = islice(Batches(*few, 250, seed=0), 360)
 assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. By then the model has long been memorising the 800 pairs, and now this makes it worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here its minimum is a little lower, and the loss hardly rises after it. But the best remedy is more data.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here the minimum is a little lower with it, and the loss hardly rises afterwards. But the best remedy is more data.
 #
 # **Early stopping** ends the training soon after the minimum, which the dots in the figure mark, and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint, and later it translates with the last of these. With `--training.patience 5`, `transformer train` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
-#
-# To *resume* a run, the checkpoint must also contain the optimiser's averages, the step, the position in the data and the state of the random number generators.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Back to the six curves. Have you made your choice? The figure at the top was drawn from stored numbers. The folded cell below trains the six runs again, which takes about a minute on a CPU, and draws the next figure.
+# Back to the six curves at the top, which were drawn from stored numbers. Have you made your choice? The folded cell below trains the six runs again, in about a minute on a CPU.
 
 
 # %% tags=["hide-input"]
@@ -912,7 +920,7 @@ Picture(
 )
 
 # %% [markdown]
-# **C is healthy.** The others start from the same weights and get the same batches in the same order, but each has a bug. Here is what you see, and what it means:
+# **C is healthy.** The others start from the same weights and get the same batches in the same order, but each has a bug:
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
@@ -977,7 +985,7 @@ assert right_e > right_c + 0.1
 # %% [markdown]
 # At step 120 the healthy run has just begun to read its source: swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and with swapped sources, so it ignores its source.
 #
-# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see which of them changed first. And remember `model.eval()`. If you forget it, dropout stays active, and no training curve shows it: the validation loss is too high, and the same sentence gets a different translation each time.
+# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see which of them changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
 #
 # **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
