@@ -205,7 +205,7 @@ print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
 print(f"product of all: {greedy_probs.prod():.3f}")
 
 # %% [markdown]
-# In the figure, *das* is the most probable article, with 0.44 against 0.35 for *die*. One step later, *Tauben* has only 0.40 after *das*, but 0.89 after *die*. Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
+# Although *das* is the more probable article, *Tauben* has only 0.40 after it, and 0.89 after *die*. But greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -221,11 +221,11 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
     print(f"{sentence:8} {sentences[sentence]:.3f}")
 
 # %% [markdown]
-# Greedy search starts with *the* and ends with *the dog*, with probability 0.20. It never sees *a dog*, with 0.36. Here we could list all nine sentences, but we can't enumerate every sentence in general: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
+# Greedy search starts with *the* and ends with *the dog*, with probability 0.20. It never sees *a dog*, with 0.36. Listing all nine sentences would find it, but in general there are too many: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
 #
 # ## Beam search
 #
-# **Beam search** is a compromise between greedy search and listing every sentence (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together, these prefixes form the beam. People also call each single prefix a beam, and so do we. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and of the results that haven't ended, the $k$ best are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam, but each single prefix is also called a beam. The number $k$ is the **beam size** or *beam width*. At each step, all prefixes are extended by all possible tokens, and of the results that haven't ended, the $k$ best are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -241,7 +241,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
 #
-# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. An `<eos>` that isn't among the three best is grey. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch how they change places in the next step.
+# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row shows the six best candidates of a step. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. An `<eos>` that isn't among the three best is grey. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch how they change places in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -296,7 +296,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best. Those that go on may come from further down the list, to replace the ones that ended.
+# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best.
 #
 # The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability:
 
@@ -414,20 +414,20 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3, probably because greedy search's mistakes disappear. With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of. A wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.0 to −4.8. But they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3. With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of. A wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.0 to −4.8. But they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, from a beam of 3 on, the length ratio stays nearer to 1 with a penalty.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, it keeps the length ratio nearer to 1 from a beam of 3 on.
 
 # %%
 SourceCode(length_normalization)
 
 # %% [markdown]
-# Where does it act? All prefixes of a step have the same length, so it doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. For example, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# All prefixes of a step have the same length, so the penalty doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. Take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0.0, 0.6):
@@ -475,7 +475,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
-# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens. These results are stored, too:
+# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens. These results are stored, too:
 
 # %%
 empty_translation = {
@@ -513,7 +513,7 @@ assert round(per_token, 1) == -1.5
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. At first, a wider beam costs less than its size suggests, because the hardware isn't saturated. The wider it gets, the more nearly the time is proportional to it. Here is the time for twelve copies of our caption in a batch, on the machine that ran this chapter:
+# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as the hardware isn't saturated, a wider beam costs less than its size suggests; after that, the time is nearly proportional to it. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -531,7 +531,7 @@ for k in (1, 4, 32):
 #
 # ## Sampling
 #
-# Beam search looks for *the* most probable output. For a translation that is a reasonable goal, but for a story or a dialogue it isn't: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings change the distribution before a token is drawn, in this order:
+# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
@@ -549,7 +549,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 # %% [markdown]
-# The next token is `tokens[torch.multinomial(probs, 1)]`, drawn with these probabilities; the rest of the loop is that of greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
+# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is that of greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
 
 # %%
 prefix = [BOS, *best.tokens[:4]]
@@ -572,7 +572,7 @@ assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
 assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
 
 # %% [markdown]
-# The sign ▁ marks the start of a word. *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.
+# *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.
 #
 # **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert*, several continuations are possible; after *… vor einer* (in front of a), hardly anything but *Kirche*, church. Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
@@ -600,7 +600,7 @@ Captioned(
 )
 
 # %% [markdown]
-# And this is what translations look like. The package's `sample` has the same three settings and draws tokens until the sentence ends. The cell prints two samples for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
+# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
 
 # %%
 torch.manual_seed(0)
@@ -637,7 +637,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 #
 # ## The KV cache
 #
-# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. And the new position uses the earlier ones only through their keys and values. The **KV cache** keeps these. Here it is for one attention layer with one head:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. And the new position uses the earlier ones only through their keys and values. The **KV cache** keeps these. Here it is for one attention layer with one head. Row by row, the outputs equal those of causal attention over all tokens at once:
 
 # %%
 x = torch.randn(6, 16)  # the layer's input, a row for each token
@@ -655,7 +655,7 @@ assert_close(torch.cat(outputs), full)
 print("equal to causal attention over all tokens")
 
 # %% [markdown]
-# Row by row, the outputs equal those of causal attention over all tokens at once. In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
+# In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
 
 # %% tags=["hide-input"]
 earlier, new = torch.ones(8, 8).tril(-1), torch.eye(8)
@@ -716,7 +716,7 @@ assert_close(
 print("the same logits with and without a cache")
 
 # %% [markdown]
-# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, on a GPU **kernel launches**, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Making it fast on a GPU](16_gpu_performance.ipynb) has more on this. The times on the machine that ran this chapter:
+# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. The times on the machine that ran this chapter:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -729,7 +729,7 @@ for decode in (without_cache, with_cache):
 # %% [markdown]
 # ### One cache for all beams
 #
-# In beam search, a step may drop a prefix and continue another one twice. Then the new beams need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. The package doesn't move them at all. All beams of a sentence share one cache. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, says which entries belong to whose prefix, and if a beam gets another prefix, only this mask changes.
+# In beam search, a step may drop a prefix and continue another one twice. Then the new beams need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, says which entries belong to whose prefix, and if a beam gets another prefix, only this mask changes.
 #
 # Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
 #
@@ -739,7 +739,7 @@ for decode in (without_cache, with_cache):
 # | beam 2 | `<bos>` | Der | Mann |
 # | beam 3 | `<bos>` | Eine | Frau |
 #
-# Here are the same tokens as ids, and those that the beams will read at step 4, *Mann*, *Herr* and *Hund* (man, gentleman, dog):
+# Here they are as ids, with the tokens that the beams will read at step 4, *Mann*, *Herr* and *Hund* (man, gentleman, dog):
 
 # %%
 words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
@@ -780,7 +780,7 @@ Picture(
 )
 
 # %% [markdown]
-# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, beams, steps, beams): to which entries of each step does each beam attend? At first, `start_cache` lets each beam attend to its own entry at every step.
+# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, beams, steps, beams). At first, `start_cache` lets each beam attend to its own entry at every step.
 
 
 # %%
@@ -841,11 +841,15 @@ SourceCode(DecoderCache.reorder, Transformer.decode_step)
 # %% [markdown]
 # `reorder` replaces each beam's rows of the mask, for the steps so far, by those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
 #
-# What does it save? Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. What does it cost? With $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so that the batch gets smaller.
+# <details><summary>What does this save, and what does it cost?</summary>
+#
+# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so that the batch gets smaller.
+#
+# </details>
 #
 # ### How much memory it needs
 #
-# The price of a cache is memory. Each layer caches a key and a value, with $d_\text{model}$ numbers each:
+# Each layer caches a key and a value, with $d_\text{model}$ numbers each:
 #
 # - for **self-attention**, one pair per target position, for every beam of every sentence;
 # - for **cross-attention**, one pair per source position, for every sentence. The beams of a sentence share these, because they translate the same source.
@@ -894,7 +898,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 # %% [markdown]
 # ## 8-bit integers
 #
-# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The package's weights use only −63 to 63, for CPUs without the instructions below. The rows of the input are rounded in the same way. In *dynamic* quantization, as here, this is done while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
+# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The rows of the input are rounded in the same way. In *dynamic* quantization, as here, this is done while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -909,7 +913,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies these integers in float32, which hardly saves any time, but is exact as long as weights don't exceed 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies the integers in float32, which hardly saves any time. To keep these products exact, its weights use only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -942,7 +946,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23. With 4 bits instead of 8, rounding to the nearest integer would do more harm, and more careful methods are needed.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -957,11 +961,11 @@ if file.exists():  # not in Colab
 #
 # </details>
 #
-# **Dropout is still on.** Without `model.eval()`, decoding is random: the same sentence gets different translations. And without `torch.no_grad()`, PyTorch keeps the activations of every step for a backward pass that never comes.
+# **Dropout is still on.** Without `model.eval()`, the same sentence gets different translations. And without `torch.no_grad()`, PyTorch keeps the activations of every step for a backward pass that never comes.
 #
 # **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the sentences beside it.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it attends to the keys and values of a different prefix. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
 
 # %%
