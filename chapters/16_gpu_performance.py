@@ -319,9 +319,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# On a real GPU the count differs a little, because the *meta* device runs attention in its explicit form, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies. Larger batches make each kernel longer. Fusion, explained below, makes fewer of them. And **CUDA graphs**, named after NVIDIA's platform, record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies. Larger batches make each kernel longer. Fusion, explained below, makes fewer of them. And **CUDA graphs**, named after NVIDIA's platform, record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches help on a CPU, too, where operations also have a fixed cost. The figure shows the **throughput** of both passes of a small translation model, in target tokens per second:
+# Larger batches help on a CPU, too, where operations also have a fixed cost. The next figure shows the **throughput** of both passes of a small translation model, in target tokens per second:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -382,12 +382,12 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a CPU it can fall again, when a batch no longer fits into the caches. For training, use the largest batch that fits into memory and trains well; the paper used 25,000 tokens on each side (§5.1). A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. On a CPU it can fall again, when a batch no longer fits into the caches. For training, use the largest batch that fits into memory and trains well. A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
 #
-# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory, 80 GB of **HBM** (high-bandwidth memory) on an H100, isn't on the chip that computes, so moving data takes time. The chip's own memory, **SRAM**, is about ten times as fast, but tiny: an A100 has 192 KB in each of its 108 **streaming multiprocessors**, the units that compute ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1). Its contents are lost when the kernel ends.
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory, 80 GB of **HBM** (high-bandwidth memory) on an H100, isn't on the chip that computes, so moving data takes time. The chip's own memory, **SRAM**, is about ten times as fast, but tiny: each of an A100's 108 **streaming multiprocessors**, the units that compute, has 192 KB of it ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1). Its contents are lost when the kernel ends.
 #
 # Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so the kernel's time in seconds is at least
 #
@@ -474,12 +474,11 @@ for name, intensity in {
     assert round(arithmetic_intensity(by_name[name], 2**14)) == intensity
 assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h100)
 assert round(ridge_point(h100)) == 295
-assert round(2 * d_model * 2**14 / 1e6) == 17
 
 # %% [markdown]
 # Of these operations, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
-# The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. We assume that every tensor goes through HBM. But an H100's **L2 cache** holds 50 MB, and $2^{14}$ vectors of 512 16-bit numbers need only 17, so the next kernel may find them there. Our times are therefore estimates, not strict bounds. We check the FLOP of all matrix products against PyTorch's count:
+# The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. Our times are only estimates, because we assume that every tensor goes through HBM, although the next kernel may find some of them in the H100's **L2 cache** of 50 MB. We check the FLOP of all matrix products against PyTorch's count:
 
 # %%
 with torch.device("meta"):
@@ -494,7 +493,7 @@ print(f"{counted:,.0f} FLOP per token, on our list {ours:,}")
 assert counted == ours
 
 # %% [markdown]
-# In the same way we count the FLOP of a training step of the base model with 25,000 tokens on each side. At a GPU's peak, the paper's 100,000 steps would take:
+# In the same way we count the FLOP of a training step of the base model with the paper's batch size, 25,000 tokens on each side (§5.1). At a GPU's peak, the paper's 100,000 steps would take:
 
 # %%
 with torch.device("meta"):
@@ -526,7 +525,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 # %% [markdown]
 # ## Mixed precision
 #
-# A memory-bound operation takes half the time if each number has half as many bytes. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction**, also called *mantissa*, which holds its digits, and an **exponent**, which says how far to shift the point:
+# A memory-bound operation takes half the time if each number has half as many bytes. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A floating-point number is stored as a **fraction**, also called *mantissa*, which holds its digits, and an **exponent**, which says how far to shift the point:
 
 # %% tags=["hide-input"]
 formats = {
@@ -607,7 +606,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained, the **master weights**, and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** them, that is, add them up, in float32. ReLU and dropout run in 16 bits, too. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained, the **master weights**, and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** them, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -646,7 +645,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this. So it is the better choice on GPUs that have it: NVIDIA's since the Ampere generation (A100, RTX 30).
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this. So it is the better choice on GPUs that have it, such as NVIDIA's since the A100.
 #
 # <details><summary>TF32 and FP8: tensor cores for float32 and for 8-bit numbers</summary>
 #
@@ -696,7 +695,7 @@ assert 7 < errors[1] / errors[0] < 9, errors
 #
 # </details>
 #
-# Fusion also saves launches. `torch.compile` doesn't fuse everything: in the step that we measured, which is described below, ReLU was still a kernel of its own. **Fused attention**, a single kernel from queries, keys and values to the output, needs a new algorithm, such as FlashAttention.
+# Fusion also saves launches. But `torch.compile` doesn't find everything: **fused attention**, a single kernel from queries, keys and values to the output, needs an algorithm of its own, such as FlashAttention.
 #
 # **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak above the bars. Then choose 64 tokens.
 
@@ -751,7 +750,7 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 )
 
 # %% [markdown]
-# With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder.
+# With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that.
 
 # %% [markdown]
 # ## Profiling
@@ -854,14 +853,14 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products and fused attention are fine; most others are candidates for fusion. On a CPU, the table calls a matrix product `mm`, or `addmm` if it also adds a bias or another matrix. On a GPU, its rows are kernels, and `gemm` in a kernel's name means a matrix product. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products and fused attention are fine; most others are candidates for fusion. In the table, matrix products are called `mm` or `addmm` on a CPU; on a GPU, `gemm` in a kernel's name means a matrix product. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
 #
 # Attention in its explicit form writes a table of scores to HBM, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into SRAM, but the softmax seems to need complete rows, because it divides by a row's sum.
 #
-# But a softmax can be computed block by block if we correct earlier results as we go: the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
+# But the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) goes through a row block by block, and corrects earlier results on the way. Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
 
 # %%
 score = torch.tensor([1.0, 3, 2, 5])
@@ -880,7 +879,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # Subtracting the maximum avoids [overflow](02_attention.ipynb). In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM, so the scores never leave the chip. This is called **tiling**. The next function shows the steps, not the speed, because each PyTorch operation is a kernel of its own:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, with blocks that fit into SRAM, so the scores never leave the chip. This is called **tiling**. The next function shows the steps, but without the speed, because each PyTorch operation is a kernel of its own:
 
 
 # %%
@@ -909,7 +908,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. PyTorch has several fused kernels. For a forward and a backward pass of attention alone, over 25,600 tokens without a mask, an H100 needed this many milliseconds ([all measurements](../book/results.md), section *On a GPU*):
+# Is it faster? That depends on the length. For a forward and a backward pass of attention alone, over 25,600 tokens without a mask, an H100 needed this many milliseconds with the explicit form and with two of PyTorch's fused kernels ([all measurements](../book/results.md), section *On a GPU*):
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -918,7 +917,7 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, but from 64 tokens on it is clearly faster. For short sentences another fused kernel, called *memory-efficient*, is the fastest.
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, but from 64 tokens on it is clearly faster than the explicit form. For short sentences the kernel called *memory-efficient* is the fastest.
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
@@ -926,7 +925,7 @@ print("blockwise = fused = explicit")
 #
 # </details>
 #
-# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention keeps only its output and one number per query, the logarithm of the sum of the exponentials, also called *log-sum-exp*. In the backward pass it recomputes the weights from the queries, the keys and this number. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
+# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention keeps only its output and one number per query, the *log-sum-exp* of the query's scores, which is the logarithm of the sum of their exponentials. From these it recomputes the weights in the backward pass. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -1019,7 +1018,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. The package estimates the peak, the most memory that a step needs at any moment. Here it is for the base model and the paper's batch size: in float32, in bfloat16, and in bfloat16 with one of two ways to save memory. On an H200, the first two steps needed about a tenth less than this estimate:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, the steps of the first two bars needed about a tenth less:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1125,7 +1124,7 @@ assert peaks[1] < 0.5 * peaks[0]
 # %% [markdown]
 # ### A loss without all the logits
 #
-# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and its gradient is as large. But the loss, too, can be computed block by block. The gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row. So we process a few rows at a time. For each chunk of rows we compute the logits, the loss and, at once, the chunk's contribution to the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and its gradient is as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. For each chunk of rows we compute the logits, the loss and, at once, the chunk's contribution to the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
 
 
 # %%
@@ -1178,7 +1177,13 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# The next folded cell shows the package's code of this loss, which training uses: `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, $q$ is `shares`, plus `correct_mass` at the correct token, and `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
+# The next folded cell shows the package's code of this loss.
+#
+# <details><summary>How to read it</summary>
+#
+# `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, $q$ is `shares`, plus `correct_mass` at the correct token, and `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
+#
+# </details>
 
 # %% tags=["hide-cell"]
 SourceCode(_LinearCrossEntropy, _chunk_loss)
@@ -1186,7 +1191,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # %% [markdown]
 # ## All together
 #
-# How much faster does all this make training? We have two answers: measurements of complete training steps on an H200, and a ladder of changes for your machine.
+# How much faster does all this make training?
 #
 # ### On an H200
 #
@@ -1200,9 +1205,9 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is what the package did then: 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products, although we didn't profile that step, and tensor cores compute them far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast, and other kernels take most of the time.
+# The last row is 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast: even afterwards they take only 14.2 of the 36.5 ms. That is 39%, close to the share in the first figure.
 #
-# Where do the 36.5 ms go?
+# <details><summary>Where do the 36.5 ms go?</summary>
 #
 # | kernels of a compiled step | ms |
 # |---|---|
@@ -1215,9 +1220,11 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. That is 39% of the step, close to the share in the first figure, although that is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam. The kernels were recorded in 10 other steps.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Their share of the time is close to that in the first figure, although that is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
+#
+# </details>
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1312,7 +1319,7 @@ if log.exists():  # not in Colab
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone. Compared with the data sheet's peak, and without padding, it is 26%. **The big model reaches 56%** of the measured peak, although it was measured with `transformer bench`, which waits for the GPU after each step. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes. Matrix products take a larger share of its time.
+# At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone, or 26% of the data sheet's peak if padding isn't counted as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
 # Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) have all measurements, and the command to repeat them on your GPU.
 
@@ -1338,7 +1345,7 @@ for file, speed, share in (
 # %% [markdown]
 # ### On your machine
 #
-# We begin with the training step of a typical tutorial and make one change after another, always with the same random sentences. A batch is either 32 sentences of any length, or sentences of [similar length](09_data_and_batching.ipynb) with up to 800 target tokens.
+# We begin with the training step of a typical tutorial and make one change after another, always with the same sentences. A batch is either 32 sentences of any length, or sentences of similar length with up to 800 target tokens.
 
 # %%
 rng = np.random.default_rng(1)
@@ -1350,7 +1357,7 @@ chosen = rng.permutation(np.concatenate(by_length))  # the same sentences
 by_count = [chosen[i : i + 32] for i in range(0, len(chosen), 32)]
 
 # %% [markdown]
-# A tutorial's loss needs all logits at once. The package's loss works in chunks:
+# A tutorial's loss needs all logits at once; the package's works in chunks:
 
 
 # %%
@@ -1386,7 +1393,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
 
 # %% [markdown]
-# We check that all versions compute the same loss, up to rounding, and time their training steps with all batches, several times. The table has the median speed-ups over the first version, and the figure those of all rounds. Where the dots of two rows overlap, don't trust the order of their medians.
+# The folded cell checks that all versions compute the same loss, up to rounding, and times their training steps with all batches, several times. Where the dots of two rows in the figure overlap, don't trust the order of their medians.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1460,12 +1467,12 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length save work on any machine, because there is less padding. What fused attention and the loss in chunks gain depends on the machine. With a GPU (in Colab, *Runtime → Change runtime type*), the ladder has two more steps, mixed precision and `torch.compile`.
+# Batches by length save work on any machine, because there is less padding. What the other changes gain depends on the machine. With a GPU (in Colab, *Runtime → Change runtime type*), the ladder has two more steps, mixed precision and `torch.compile`.
 
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, so that each has the sum, and all take the same step. This exchange is called **all-reduce**. For it, the $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass, an **all-reduce** gives each of them the sum of all gradients, and all take the same step. The $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
 #
 # - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
@@ -1512,7 +1519,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. One gradient, that of the shared embedding matrix, is 30% of all and is complete only at the end of the backward pass. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the last 30% can't overlap with computing. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and not all of it can overlap with that: the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1522,7 +1529,7 @@ assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 #
 # ### Divide by the tokens of all GPUs
 #
-# Several GPUs get the gradient that one GPU would get only if they divide by the right number of tokens. In the mean of the GPUs' means, tokens of smaller batches count more, and you get no error message; [Training](11_training.ipynb) showed the same trap with accumulated gradients. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
+# [Training](11_training.ipynb) showed a trap with accumulated gradients, and with several GPUs it is the same: in the mean of the GPUs' means, tokens of smaller batches count more, and you get no error message. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1555,7 +1562,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # </details>
 #
-# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero. With 2.13 it doesn't, but before a long training, compare a compiled gradient with an uncompiled one, and check that the loss falls in the first hundred steps. The package compares the norms of the two gradients before every compiled training, and trains uncompiled if they differ too much.
+# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero. Before a long training, compare a compiled gradient with an uncompiled one, as the package does, and check that the loss falls in the first hundred steps.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. Count the tokens that aren't padding.
 
