@@ -147,15 +147,15 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price, although in practice the utilisation then falls somewhat. Double the utilisation, and time and price both halve.
+# The chart uses each GPU's peak speed for 16-bit matrix products, from its data sheet. The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Prices vary, so look up today's and correct ours with the slider. Two things to try: double the number of GPUs, and the time halves at the same price; double the utilisation, and time and price both halve.
 #
-# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways that long runs do. All this runs on the CPU; the GPU is for `transformer bench` and for training the full model.
+# This page goes through every step with a small model, in a few minutes on a CPU. You need a GPU only to train the full model.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
 # ## How much arithmetic is it?
 #
-# Nearly all the arithmetic of training is in matrix products, and their operations can be counted. In a linear layer, each weight takes one multiplication and one addition per token: 2 floating-point operations (**FLOP**). The backward pass needs two more such products, for the gradients of the input and of the weights. Together, that is **6 FLOP per weight and token**. PyTorch's own counter agrees:
+# Nearly all the arithmetic of training is in matrix products. In a linear layer, each weight takes one multiplication and one addition per token, which is 2 floating-point operations (**FLOP**). The backward pass needs two more such products, for the gradients of the input and of the weights. Together, that is **6 FLOP per weight and token**, and PyTorch's own counter agrees:
 
 # %%
 layer = torch.nn.Linear(3, 2, bias=False)
@@ -187,7 +187,7 @@ def training_flop(model, n, m, pairs=1):
 
 
 # %% [markdown]
-# The package counts the operations of a model as they run. Its count and our formula agree to the last operation:
+# The package can count the operations of a model as they run. Its count and our formula agree to the last operation:
 
 # %%
 small = replace(PRESETS["base"], d_model=64, d_ff=256, n_layers=2, vocab_size=1000)
@@ -218,9 +218,9 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. Our model has 63 million parameters; the paper's Table 3 says 65.
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed.
 #
-# The figure shows where the operations are spent. The shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
+# The figure shows where the operations are spent. Its shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -280,7 +280,7 @@ for name, tokens, hours, gpus, peak in published:
     possible = hours * 3600 * gpus * peak * 1e12
     print(
         f"{name:4} {needed:.2g} FLOP, {hours:.1f} h, {gpus} GPUs: "
-        f"utilisation {needed / possible:.0%}"
+        f"{needed / possible:.0%} utilised"
     )
 
 # %% tags=["remove-cell"]
@@ -295,7 +295,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others. So the hours below are rough: with 10%, they would be one and a half times as long, and with the 26% and 42% that we measured on an H200, much shorter.
+# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others, so the hours below are rough.
 #
 # <details><summary>Why these utilisations are lower than the shares in chapter 16</summary>
 #
@@ -373,8 +373,13 @@ if stored.exists():  # not in Colab
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long. The two speeds were measured differently: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
+# The hours leave out validation and checkpoints, and we have never trained for that long.
 #
+# <details><summary>How were the two speeds measured?</summary>
+#
+# In different ways: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
+#
+# </details>
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
 # In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model learned little more than how frequent each token is; at about half of that learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
@@ -383,7 +388,7 @@ if stored.exists():  # not in Colab
 #
 # To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the peak in the data sheet.
 #
-# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. The dictionaries `prices` and `flop` come from the folded code of the first figure, as does `rule_of_thumb`, the function that computed `flop`. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. The dictionaries `prices` and `flop` come from the folded code of the first figure, as does the function `rule_of_thumb`. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -407,7 +412,7 @@ for machine, hours, kwh, rent, electricity in rows:
 # %% [markdown]
 # ## Choose a recipe and a GPU
 #
-# A **recipe** is a named set of all settings of a training run: its corpus, model and training. Begin with a small one, so that mistakes don't cost days. The table counts parameters and target tokens in millions (M):
+# Begin with a small recipe, so that mistakes don't cost days. The table counts parameters and target tokens in millions (M):
 
 # %%
 rows = []
@@ -421,7 +426,7 @@ header = ["recipe", "M params", "M tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
 
 # %% [markdown]
-# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). It isn't a usable translator, but it shows that every step works.
+# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That isn't a usable translator, but it shows that every step works.
 #
 # **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours of training on 29,000 captions, on one CPU core, three seeds scored 39.4 to 39.6 BLEU ([results](../book/results.md)).
 #
@@ -432,7 +437,7 @@ print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3)
 #
 # After that comes `iwslt17`, 206,000 sentence pairs from TED talks: an hour on a T4 by the estimate above. We haven't trained it yet.
 #
-# Does a recipe fit into the GPU's memory? `estimate_memory` adds up the weights, gradients, Adam's averages and activations, as in [chapter 16](16_gpu_performance.ipynb). Two settings save memory without changing the batch: gradient accumulation processes it in parts, and activation checkpointing recomputes most activations in the backward pass. Here is the budget in bfloat16:
+# Does a recipe fit into the GPU's memory? Here is the estimate of [chapter 16](16_gpu_performance.ipynb) in bfloat16, also with gradient accumulation and with activation checkpointing, which save memory without changing the batch:
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # only a description
@@ -478,7 +483,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# On the 8 GB GPU and on the T4, two parts instead of four might also fit, but only just. If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
+# If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together.
 #
 # ## The commands
 #
@@ -525,7 +530,7 @@ Picture(
 )
 
 # %% [markdown]
-# To train the paper's base model, these are the lines to type, in this order:
+# To train the paper's base model, type these lines:
 #
 # ```bash
 # transformer prepare wmt14-base
@@ -536,7 +541,7 @@ Picture(
 # transformer translate runs/wmt14-base "The old woman is not here."
 # ```
 #
-# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short generated sentences of the pocket corpus. So these lines name `wmt14-mini`, the value of `RECIPE`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short sentences of the pocket corpus. So the value of `RECIPE` is `wmt14-mini`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
 #
 # The folded cell below defines these names and `shell`. It also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
@@ -619,7 +624,7 @@ def shell(line, exit_code=0):
 shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids. Later commands reuse the result. At full size, expect about 45 minutes on a CPU and 0.6 GB, besides the download of 1.7 GB, listed below.
+# This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands. At full size, expect about 45 minutes on a CPU and 0.6 GB, besides the download of 1.7 GB, listed below.
 #
 # <details><summary>How we estimated this, and what the filters drop from real text</summary>
 #
@@ -629,8 +634,8 @@ shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %%
 for name, file in corpus_manifests()["wmt14"]["files"].items():
-    size = f"{file['size'] / 1e6:4.0f} MB" if "size" in file else " " * 7
-    print(f"{name:33}{size}  {file['digest'][:18]}…")
+    size = f"  {file['size'] / 1e6:.0f} MB" if "size" in file else ""
+    print(f"{name}\n  {file['digest'][:18]}…{size}")
 
 # %% tags=["remove-cell"]
 known = corpus_manifests()["wmt14"]["files"].values()
@@ -641,9 +646,13 @@ assert 44 < 22 * 4.5e6 / 35_000 / 60 < 49
 assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 2.8
 
 # %% [markdown]
-# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
+# Below each name is the beginning of the file's **checksum**, a short number that depends on every byte. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
+#
+# <details><summary>How are the sentences divided among several GPUs?</summary>
 #
 # With several GPUs there is one process for each, and its number is its **rank**. Each batch is divided into one part per rank. All ranks compute the same shuffled list of parts, and with four ranks each takes every fourth one. Together, they use every sentence pair exactly once per epoch.
+#
+# </details>
 
 # %% tags=["remove-cell"]
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -656,13 +665,13 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes a few training steps on your machine and estimates how long the whole run will take. We don't run it on this page. Type it in a terminal, or in Colab with `!` in front:
+# `bench` takes a few training steps on your machine and estimates how long the whole run will take. Type it in a terminal, or in Colab with `!` in front:
 #
 # ```bash
 # transformer bench wmt14-base
 # ```
 #
-# Compare its row *whole training* with the chart at the top. The [results page](../book/results.md) has such measurements.
+# Compare its row *whole training* with the chart at the top, or with our measurements on the [results page](../book/results.md).
 #
 # ### Train
 #
@@ -673,7 +682,7 @@ shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 run = Path("runs") / RECIPE
 
 # %% [markdown]
-# A line of progress has the training loss, which includes label smoothing, the learning rate, the speed in target tokens per second and the remaining time (*ETA*). At each validation, `train` prints the validation loss, without label smoothing, and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`; we average checkpoints before that, as the paper does.
+# A line of progress has the learning rate, the speed in target tokens per second, the remaining time (*ETA*), and the training loss, which includes label smoothing. At each validation, `train` prints the validation loss, without label smoothing, and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`, but we average checkpoints first, as the paper does.
 #
 # All of it is kept in the **run folder**, `run` in the code, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Here, point at a step to see its numbers:
 
@@ -715,9 +724,11 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$, 10.5 for 37,000 tokens, and keeps falling after the warm-up, which takes 4,000 steps here. `--training.log-every 1` prints it from the first step on. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$, 10.5 for 37,000 tokens, and keeps falling after the warm-up, which takes 4,000 steps here. `--training.log-every 1` prints it from the first step on. The BLEU that `train` prints shows only whether the model improves.
 #
-# These values for the base model, with about 25,000 target tokens per step, are from the literature. The scores are on newstest2014 unless the table names another set:
+# <details><summary>Published losses and scores to compare with</summary>
+#
+# These values are for the base model, with about 25,000 target tokens per step. The scores are on newstest2014 unless the table names another set:
 #
 # | step | value | averaged? | source |
 # |---:|---|---|---|
@@ -729,9 +740,11 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 #
 # The scores weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss.
 #
+# </details>
+#
 # ### If the session ends
 #
-# Colab may end a session at any time, and the cheapest cloud GPUs can be taken away. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
+# Colab may end a session at any time, and the cheapest cloud GPUs can be taken away. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice for 60 steps, with a checkpoint every 10: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
 # %% tags=["wrap-output"]
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
@@ -758,7 +771,7 @@ print({key: progress[key] for key in ("step", "epoch", "batch_index")})
 shell(f"{short_run} --run $WORK/runs/interrupted")
 
 # %% [markdown]
-# Did we lose anything? The next cell compares the checksums of all weights and training states that the two runs left behind, and prints those of the interrupted run's weights:
+# Did we lose anything? We compare the checksums of all weights and training states that the two runs left behind, and print those of the interrupted run's weights:
 
 
 # %%
@@ -805,13 +818,13 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). By default, `average` takes the last five; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000, and the small run every 10.
+# As the paper does for its base model (§6.1), `average` takes the last five checkpoints; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000, and the small run every 10.
 
 # %% tags=["wrap-output"]
 shell(f"transformer average {run}")
 
 # %% [markdown]
-# Here are the validation losses of the five and of their average:
+# These are the validation losses of the five and of their average:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -825,7 +838,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
+# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why averaging helps, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -874,7 +887,7 @@ Picture(
 )
 
 # %% [markdown]
-# The two checkpoints are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3). So it seems that the weights swing back and forth across the valley, and that their mean is closer to its bottom.
+# The two checkpoints are on **opposite slopes** of a valley. So it seems that the weights swing back and forth across the valley, and that their mean is closer to its bottom.
 #
 # `evaluate` translates the test set with the averaged weights and the paper's beam search (beam size 4, length penalty α = 0.6), and prints seven scores:
 
@@ -885,7 +898,7 @@ shell(f"transformer evaluate {run} $DEVICE")
 # The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so its score says nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
 
 
-# %%
+# %% tags=["wrap-output"]
 def lines_of(path):
     """The lines of a text file. (str.splitlines also splits at rarer characters.)"""
     return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
@@ -915,7 +928,7 @@ shell(
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. Above, it equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
+# The paper's 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. Above, it equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
 # If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
@@ -974,7 +987,7 @@ if not FULL_SIZE:
     assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]
-# In the small run, everything is as it should be except the length ratio: the translations are too short, because the model hasn't learned enough yet. At full size, the ratio should be very close to 1.
+# In the small run, only the length ratio isn't as it should be: the translations are too short, because the model hasn't learned enough yet. At full size, the ratio should be very close to 1.
 #
 # ## What goes wrong in practice
 #
@@ -1002,7 +1015,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. If the text were prepared again, the tokenizer would be trained again, too, and give the tokens other ids. But the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text would give the tokens other ids, but the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
 # %% tags=["wrap-output"]
 text = (work / "train.de").read_text()
@@ -1014,7 +1027,7 @@ shell(resume, exit_code=2)
 assert any("started with another text" in line for line in printed)
 
 # %% [markdown]
-# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We take the averaged model from above, and give it the same validation sentences with its own tokenizer and with one that was trained on half of the text:
+# Without this check there would be no error, only a bad loss. How bad? We give the averaged model from above the same validation sentences with its own tokenizer and with one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
