@@ -90,7 +90,8 @@ widget("\\2")
 # %% [markdown]
 """
 """In notebooks, this cell follows a widget of the book, and shows it."""
-IMPORTS, FIGURE, PACKAGE, CODE = "Imports, and the first figure", "Figure", "Code of the package", "Code"
+FIRST_FIGURE, FIGURE, IMPORTS = "The first figure, with its imports", "Figure", "Imports"
+PACKAGE, CODE = "Code of the package", "Code"
 INTERACTIVE = "Interactive figure"
 CHECK = "Check of the text. If you have changed the code, it may fail: skip it"
 """The titles of folded cells in Colab."""
@@ -211,7 +212,9 @@ def fold_title(source: str, tags: list[str], is_first: bool) -> str:
     if "remove-cell" in tags:
         return CHECK
     if "alt=" in source or "description=" in source:  # every figure has a text alternative
-        return IMPORTS if is_first else FIGURE
+        return FIRST_FIGURE if is_first else FIGURE
+    if "imports" in tags:
+        return IMPORTS
     return PACKAGE if source.startswith("SourceCode(") else CODE
 
 

@@ -57,8 +57,6 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import torch
-from torch import nn
-from torch.testing import assert_close
 
 import transformer
 from transformer.data.tokenizer import BOS, EOS
@@ -112,19 +110,23 @@ assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 # For *einem roten Hut* ("a red hat") the head attended to *hat* three times: in German, the endings of the words before a noun depend on the noun. For *bereitet … zu*, a verb in two parts, it attended to *preparing* both times. Not every line is as easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines. The model learned them from examples.
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
-#
-# ## Translate a sentence
-#
-# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that are not in its training data:
 
 # %%
 from textwrap import fill
 
 import torch
+from torch import nn
+from torch.testing import assert_close
 
 import transformer
 from transformer.data.tokenizer import BOS, EOS
 
+# %% [markdown]
+# ## Translate a sentence
+#
+# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that are not in its training data:
+
+# %%
 translator = transformer.load("multi30k", device="cpu")
 captions = [
     "A dog runs across the field.",
@@ -425,6 +427,7 @@ logits.shape  # (batch, target, vocab_size)
 # %%
 from transformer.model import Transformer
 
+# %% tags=["remove-input"]
 SourceCode(Transformer.forward)
 
 # %% [markdown]

@@ -44,11 +44,8 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/02_attention.html")
 
 # %% tags=["hide-input"]
-import math
-
 import torch
 import torch.nn.functional as F
-from torch.testing import assert_close
 
 from transformer.plots.attention_arcs import attention_arcs
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
@@ -77,7 +74,13 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes vectors, matrix products and a little PyTorch.
-#
+
+# %%
+import math
+
+from torch.testing import assert_close
+
+# %% [markdown]
 # ## A soft lookup
 #
 # Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the **value** that belongs to the matching key.
@@ -462,6 +465,7 @@ def attention_by_matrices(query, key, value):
 # %%
 from transformer.attention import attention
 
+# %% tags=["remove-input"]
 SourceCode(attention)
 
 # %% [markdown]

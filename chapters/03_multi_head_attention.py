@@ -44,15 +44,9 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/03_multi_head_attention.html")
 
 # %% tags=["hide-input"]
-import math
-
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.testing import assert_close
 
 import transformer
-from transformer.attention import MultiHeadAttention, attention
 from transformer.inspection import record_attention
 from transformer.plots.curves import curves
 from transformer.plots.head_grid import head_grid
@@ -64,7 +58,6 @@ from transformer.plots.multi_head_attention import (
 )
 from transformer.plots.single_head_limit import single_head_limit
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
-from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -118,7 +111,19 @@ assert (nearest > 0.5).sum() >= 4, nearest  # of most words: one or two ahead
 
 # %% [markdown]
 # By the end you will be able to explain what gets lost in a single weighted average, write a multi-head attention module in fifteen lines, and give the shape of every tensor in it. **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb).
-#
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from transformer.attention import MultiHeadAttention, attention
+from transformer.positions import sinusoidal_encoding
+
+# %% [markdown]
 # ## Why one softmax is not enough
 #
 # To represent what happens in a sentence, the vector of *chases* needs two things from its context: **who chases**, and **who is chased**. But one head returns one weighted average. **To attend to two words, it has to split its weight between them, and the next layer sees only the mixture.**
@@ -438,7 +443,7 @@ print("the sum of three heads equals the layer's output")
 #
 # The rest of the course uses the package's `MultiHeadAttention`, which takes the same steps. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(
     MultiHeadAttention.split_heads,
     MultiHeadAttention.project_query,

@@ -46,23 +46,14 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import math
-from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.testing import assert_close
 
-from transformer.attention import MultiHeadAttention, attention, fused_attention
-from transformer.config import ModelConfig
-from transformer.masks import causal_mask, padding_mask, target_mask
-from transformer.model import Transformer
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
 from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.plots.training_examples import training_examples
-from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -115,7 +106,23 @@ Picture(
 # leaks from the future.
 #
 # **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
-#
+
+# %%
+import math
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from transformer.attention import MultiHeadAttention, attention, fused_attention
+from transformer.config import ModelConfig
+from transformer.masks import causal_mask, padding_mask, target_mask
+from transformer.model import Transformer
+from transformer.positions import sinusoidal_encoding
+
+# %% [markdown]
 # ## What a token must not see
 #
 # In plain attention every position attends to every other. In two cases that must not happen.
@@ -291,7 +298,7 @@ mask
 # %% [markdown]
 # Where both the future and padding should be hidden, a query may attend to a key if the key is real **and** not in the future. With boolean masks, this "and" is the operator `&`. These are the package's three mask functions; the last one combines the other two:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]

@@ -45,30 +45,17 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/05_positional_encoding.html")
 
 # %% tags=["hide-input"]
-import copy
-import math
-from dataclasses import replace
-
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 import transformer
-from transformer.attention import attention
-from transformer.config import ModelConfig
-from transformer.model import Transformer
 from transformer.plots import positional_encoding as plots
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
-from transformer.positions import (
-    angles,
-    rotary_table,
-    rotate,
-    sinusoidal_encoding,
-)
+from transformer.positions import angles
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -129,7 +116,23 @@ assert (different[0] - different[1]).abs().max() > 1
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
-#
+
+# %%
+import copy
+import math
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+import transformer
+from transformer.attention import attention
+from transformer.config import ModelConfig
+from transformer.model import Transformer
+from transformer.positions import rotary_table, rotate, sinusoidal_encoding
+
+# %% [markdown]
 # ## Attention ignores order
 #
 # Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two
@@ -552,7 +555,7 @@ Captioned(
 # %% [markdown]
 # The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line multiplies each pair (even, odd) by a 2 × 2 rotation matrix:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(rotate)
 
 # %% [markdown]

@@ -56,20 +56,14 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/06_layers.html")
 
 # %% tags=["hide-input"]
-import math
-from itertools import islice
-
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
 from torch import nn
 from torch.testing import assert_close
 
-import transformer
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelConfig
-from transformer.data.corpora import sentence_pairs
-from transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from transformer.layers import EncoderLayer
 from transformer.plots import style
 from transformer.plots.decoder_layer import decoder_layer
 from transformer.plots.norm_placement import norm_placement
@@ -77,7 +71,6 @@ from transformer.plots.residual_stream import residual_stream
 from transformer.plots.run_comparison import run_comparison
 from transformer.plots.scale_by_layer import scale_by_layer
 from transformer.plots.style import Captioned, Picture, SourceCode
-from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -141,7 +134,24 @@ for x in rows["attention\nonly"][2:]:
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a deep model trains at all.
 #
 # **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
-#
+
+# %%
+import math
+from itertools import islice
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+import transformer
+from transformer.attention import MultiHeadAttention
+from transformer.config import ModelConfig
+from transformer.data.corpora import sentence_pairs
+from transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from transformer.positions import sinusoidal_encoding
+
+# %% [markdown]
 # ## Rank collapse: attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost.
@@ -229,7 +239,7 @@ print("output", hidden.relu() @ W2 + b2)
 # %% [markdown]
 # In the package, the same network is a module with two linear layers. It has dropout after the ReLU as an option, which the paper doesn't use:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(FeedForward)
 
 # %% [markdown]
@@ -541,7 +551,7 @@ Picture(
 # %% [markdown]
 # As formulas, post-norm is $\mathrm{LN}(x + \mathrm{Sublayer}(x))$ and pre-norm is $x + \mathrm{Sublayer}(\mathrm{LN}(x))$. In the package, one class does both:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(Residual)
 
 # %% [markdown]
@@ -607,7 +617,7 @@ for scale in (0.5, 1, 2):
 #
 # An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, and each of them gets a residual connection with a layer norm and dropout of its own:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(EncoderLayer)
 
 # %% [markdown]

@@ -56,29 +56,17 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/07_full_model.html")
 
 # %% tags=["hide-input"]
-import math
-from dataclasses import replace
 from itertools import pairwise
-from textwrap import fill
 
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.testing import assert_close
 
-import transformer
-from transformer.config import PRESETS, ModelConfig
-from transformer.data.tokenizer import PAD
-from transformer.layers import DecoderLayer, EncoderLayer
-from transformer.masks import causal_mask, padding_mask, target_mask
-from transformer.model import Transformer
+from transformer.config import ModelConfig
 from transformer.plots.architecture import architecture
 from transformer.plots.heat_map import heat_map
 from transformer.plots.parameter_explorer import parameter_explorer
 from transformer.plots.parameter_squares import parameter_squares
 from transformer.plots.scale_by_layer import scale_by_layer
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
-from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -100,7 +88,26 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** It builds on the chapters from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
-#
+
+# %%
+import math
+from dataclasses import replace
+from textwrap import fill
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+import transformer
+from transformer.config import PRESETS, ModelConfig
+from transformer.data.tokenizer import PAD
+from transformer.layers import DecoderLayer, EncoderLayer
+from transformer.masks import causal_mask, padding_mask, target_mask
+from transformer.model import Transformer
+from transformer.positions import sinusoidal_encoding
+
+# %% [markdown]
 # ## From layers to a model
 #
 # The layers of the last chapter turn vectors into vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at both ends.
@@ -463,7 +470,7 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 #
 # The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: with [a uniform distribution of Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(Transformer.reset_parameters)
 
 # %% [markdown]

@@ -44,17 +44,10 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/08_subword_tokenization.html")
 
 # %% tags=["hide-input"]
-import io
-import textwrap
-from collections import Counter
-from itertools import pairwise
-
-import sentencepiece
-
 from transformer.data import pocket
-from transformer.data.bpe import learn, segment, split_words
+from transformer.data.bpe import split_words
 from transformer.data.pocket.grammar import lexicon
-from transformer.data.tokenizer import EOS, UNK, Tokenizer
+from transformer.data.tokenizer import UNK, Tokenizer
 from transformer.models import MODELS_FOLDER
 from transformer.plots import bpe_merges as plots
 from transformer.plots.curves import curves
@@ -100,7 +93,21 @@ assert [word in german_words for word in stuck_words] == [True, False, False, Tr
 
 # %% [markdown]
 # By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on the embedding matrix of [The full model](07_full_model.ipynb).
-#
+
+# %%
+import io
+import textwrap
+from collections import Counter
+from itertools import pairwise
+
+import sentencepiece
+
+from transformer.data import pocket
+from transformer.data.bpe import learn, segment, split_words
+from transformer.data.tokenizer import EOS, Tokenizer
+from transformer.models import MODELS_FOLDER
+
+# %% [markdown]
 # ## Why not words, why not characters?
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
@@ -306,7 +313,7 @@ Picture(
 #
 # The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` looks at the pairs that a word contains, finds the one that was merged earliest in learning, merges it, and repeats this until no pair can be merged:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(segment)
 
 # %% [markdown]

@@ -44,19 +44,13 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/09_data_and_batching.html")
 
 # %% tags=["hide-input"]
-import math
-from dataclasses import replace
 from itertools import chain, count
-from textwrap import fill
 
 import numpy as np
 import torch
-from torch.testing import assert_close
 
-import transformer
 from transformer.config import ModelConfig
 from transformer.data import pocket
-from transformer.data.batching import Sequences, token_batches
 from transformer.data.tokenizer import Tokenizer
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER
@@ -99,7 +93,21 @@ Picture(
 # By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
 #
 # **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
-#
+
+# %%
+import math
+from dataclasses import replace
+from textwrap import fill
+
+import numpy as np
+import torch
+from torch.testing import assert_close
+
+import transformer
+from transformer.data import pocket
+from transformer.data.batching import Sequences, token_batches
+
+# %% [markdown]
 # ## Parallel text
 #
 # To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). It has about 4.5 million sentence pairs from three sources.
@@ -301,6 +309,8 @@ batch = collate(
 assert torch.equal(batch.source, padded_source)
 assert torch.equal(batch.decoder_input, padded_input)
 assert torch.equal(batch.labels, padded_labels)
+
+# %% tags=["remove-input"]
 SourceCode(collate)
 
 # %% [markdown]
@@ -460,6 +470,7 @@ def cut(order, max_tokens):
 # %%
 from transformer.data.batching import serpentine_order
 
+# %% tags=["remove-input"]
 SourceCode(serpentine_order)
 
 # %% [markdown]

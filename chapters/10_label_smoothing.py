@@ -57,28 +57,12 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/10_label_smoothing.html")
 
 # %% tags=["hide-input"]
-import math
-from dataclasses import replace
-from itertools import islice
-
 import torch
-import torch.nn.functional as F
-from torch.testing import assert_close
 
-import transformer
-from transformer.data import pocket
-from transformer.data.batching import Batches, Sequences, collate
-from transformer.data.tokenizer import PAD
-from transformer.model import Transformer
 from transformer.plots.curves import curves
 from transformer.plots.label_smoothing import label_smoothing_explorer
-from transformer.plots.reliability import (
-    ConfidenceBins,
-    confidence_bins,
-    reliability_diagram,
-)
+from transformer.plots.reliability import ConfidenceBins, reliability_diagram
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
-from transformer.training.objective import batch_loss
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -131,7 +115,25 @@ Row(
 # By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
-#
+
+# %%
+import math
+from dataclasses import replace
+from itertools import islice
+
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+import transformer
+from transformer.data import pocket
+from transformer.data.batching import Batches, Sequences, collate
+from transformer.data.tokenizer import PAD
+from transformer.model import Transformer
+from transformer.plots.reliability import confidence_bins
+from transformer.training.objective import batch_loss
+
+# %% [markdown]
 # ## Label smoothing
 #
 # The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
@@ -376,6 +378,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %%
 from transformer.loss import label_smoothed_cross_entropy
 
+# %% tags=["remove-input"]
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]

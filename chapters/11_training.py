@@ -58,35 +58,17 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import json
-import math
-from copy import deepcopy
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from textwrap import fill
 
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
-from torch import nn
-from torch.testing import assert_close
 
-from transformer.data.batching import Batches, Sequences, collate, token_batches
-from transformer.data.corpora import sentence_pairs
-from transformer.data.prepare import prepare
-from transformer.data.tokenizer import PAD, UNK
-from transformer.device import choose_device
-from transformer.model import Transformer
+from transformer.data.tokenizer import UNK
 from transformer.plots import style
 from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.plots.training_curves import training_curves
-from transformer.recipes import RECIPES
 from transformer.schedule import learning_rate as package_learning_rate
-from transformer.training.distributed import DistributedContext
 from transformer.training.objective import batch_loss as package_batch_loss
-from transformer.training.trainer import Trainer
-from transformer.training.validation import validate
-from transformer.translator import Translator
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -149,7 +131,32 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
-#
+
+# %% tags=["hide-input", "imports"]
+import math
+from copy import deepcopy
+from dataclasses import replace
+from itertools import islice
+from textwrap import fill
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from transformer.data.batching import Batches, Sequences, collate, token_batches
+from transformer.data.corpora import sentence_pairs
+from transformer.data.prepare import prepare
+from transformer.data.tokenizer import PAD
+from transformer.device import choose_device
+from transformer.model import Transformer
+from transformer.recipes import RECIPES
+from transformer.training.distributed import DistributedContext
+from transformer.training.trainer import Trainer
+from transformer.training.validation import validate
+from transformer.translator import Translator
+
+# %% [markdown]
 # ## The first loss
 #
 # We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences, so a model that has only memorised them fails.

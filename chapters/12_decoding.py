@@ -58,35 +58,20 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import json
 import math
-import time
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from torch.testing import assert_close
 
-import transformer
-from transformer.attention import attention
-from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.decoding import (
-    beam_search,
-    greedy_search,
-    length_normalization,
-    sample,
-)
-from transformer.device import has_int8_instructions
-from transformer.masks import causal_mask
-from transformer.model import DecoderCache, Transformer
+from transformer.data.tokenizer import PAD
+from transformer.decoding import greedy_search
 from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.masks import draw_mask
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
 from transformer.plots.style import Captioned, Picture, SourceCode
-from transformer.quantization import Int8Weight, quantize_rows
-from transformer.recipes import RECIPES
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -144,7 +129,25 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
-#
+
+# %%
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+import transformer
+from transformer.attention import attention
+from transformer.data.tokenizer import BOS, EOS
+from transformer.decoding import beam_search, length_normalization, sample
+from transformer.device import has_int8_instructions
+from transformer.masks import causal_mask
+from transformer.model import DecoderCache, Transformer
+from transformer.quantization import Int8Weight, quantize_rows
+from transformer.recipes import RECIPES
+
+# %% [markdown]
 # ## Why greedy search fails
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. The paper allows 50 tokens more than the source has (§6.1).
@@ -423,7 +426,7 @@ assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 #
 # Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, it keeps the length ratio nearer to 1 from a beam of 3 on.
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(length_normalization)
 
 # %% [markdown]
@@ -812,7 +815,7 @@ print_prefixes(cache)
 
 # %%
 copied = three_steps()
-for layer in copied.target:  # (sentences, heads, steps, beams, d_head)
+for layer in copied.self_attention:  # (sentences, heads, steps, beams, d_head)
     layer.key = layer.key[:, :, :, parents[0]]
     layer.value = layer.value[:, :, :, parents[0]]
 with torch.no_grad():
@@ -835,7 +838,7 @@ for beam, newest in enumerate(entered[3]):
 # %% [markdown]
 # Here are the two functions that use the mask:
 
-# %%
+# %% tags=["remove-input"]
 SourceCode(DecoderCache.reorder, Transformer.decode_step)
 
 # %% [markdown]

@@ -56,15 +56,7 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/13_evaluation.html")
 
 # %% tags=["hide-input"]
-import logging
-import math
-import random
-import re
-from collections import Counter
 from itertools import pairwise
-
-import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from transformer.evaluation.metrics import bleu
 from transformer.plots import style
@@ -112,7 +104,20 @@ assert max(tv_scores["A"], tv_scores["C"]) < 20
 # Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (Table 2) included. Over thousands of sentences, differences in wording average out between systems that are built alike. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
 # By the end you will be able to compute BLEU and chrF by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
-#
+
+# %%
+import logging
+import math
+import random
+import re
+from collections import Counter
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+
+from transformer.evaluation.metrics import bleu, moses_tokenize
+
+# %% [markdown]
 # ## BLEU by hand
 #
 # A machine's translation is also called the **hypothesis**. Here is one that repeats itself and leaves something out:

@@ -60,23 +60,14 @@ import math
 import random
 import re
 from contextlib import contextmanager
-from textwrap import fill
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from matplotlib.patches import Rectangle
-from torch import nn
-from torch.testing import assert_close
 
 import transformer
-from transformer.attention import MultiHeadAttention, attention
-from transformer.data import pocket
-from transformer.data.batching import pad
-from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import greedy_search
 from transformer.inspection import ablate_heads, record_attention, word_indices
-from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.ablated_head import ablated_head
 from transformer.plots.curves import curves
@@ -138,7 +129,24 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by the one for another input).
 #
 # **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
-#
+
+# %%
+from textwrap import fill
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+import transformer
+from transformer.attention import MultiHeadAttention, attention
+from transformer.data import pocket
+from transformer.data.batching import pad
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.inspection import ablate_heads, record_attention
+from transformer.model import Transformer
+
+# %% [markdown]
 # ## Recording attention weights
 #
 # Our models use fused attention, which never stores the weights (see [Attention](02_attention.ipynb)). To record them, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights once more, with the explicit `attention` function; `project` makes the queries, keys and values, and `join_heads` concatenates the heads' outputs.

@@ -56,41 +56,26 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/15_transformer_family.html")
 
 # %% tags=["hide-input"]
-import math
 import random
 import re
 import tempfile
 from collections import Counter, defaultdict
 from copy import deepcopy
-from itertools import chain
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
-from torch import nn
-from torch.testing import assert_close
 
-from transformer.attention import (
-    KeyValue,
-    KeyValueCache,
-    MultiHeadAttention,
-    attention,
-)
-from transformer.config import ModelConfig
+from transformer.attention import KeyValueCache
 from transformer.data import pocket
 from transformer.data.pocket.grammar import lexicon
-from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.huggingface import load_marian
-from transformer.layers import EncoderLayer, FeedForward
-from transformer.masks import causal_mask, padding_mask
-from transformer.model import Transformer
+from transformer.masks import causal_mask
 from transformer.plots import style
 from transformer.plots.masked_words import masked_word_explorer
 from transformer.plots.masks import draw_mask
 from transformer.plots.modern_layer import modern_layer as draw_modern_layer
 from transformer.plots.style import Captioned, Picture, Row
-from transformer.positions import rotary_table, rotate
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -162,7 +147,25 @@ Row(
 
 # %% [markdown]
 # By the end you will be able to build BERT, GPT and ViT from our encoder layer with a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
-#
+
+# %%
+import math
+from itertools import chain
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from transformer.attention import KeyValue, MultiHeadAttention, attention
+from transformer.config import ModelConfig
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.layers import EncoderLayer, FeedForward
+from transformer.masks import causal_mask, padding_mask
+from transformer.model import Transformer
+from transformer.positions import rotary_table, rotate
+
+# %% [markdown]
 # ## One layer, three choices
 #
 # All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the half of the model that is kept, and the **objective**, which is what the model has to predict in training.

@@ -58,38 +58,24 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import json
-import math
 import os
 import statistics
-import time
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from tabulate import tabulate
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.profiler import ProfilerActivity, profile
-from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
-from transformer.attention import attention, fused_attention
-from transformer.config import ModelConfig
-from transformer.data.batching import Sequences, collate, token_batches
 from transformer.device import Device, choose_device
-from transformer.layers import EncoderLayer
 from transformer.loss import (
     _chunk_loss,
     _LinearCrossEntropy,
     linear_label_smoothed_cross_entropy,
 )
-from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.roofline import (
@@ -103,9 +89,7 @@ from transformer.plots.roofline import (
 )
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import Captioned, Picture, SourceCode
-from transformer.recipes import RECIPES
-from transformer.training.memory import estimate_memory, peak_memory
-from transformer.training.objective import batch_loss
+from transformer.training.memory import estimate_memory
 
 torch.set_printoptions(precision=4, sci_mode=False)
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # a quiet profiler
@@ -223,6 +207,30 @@ assert shown == [42, 58], shown
 # The bars are computed from the H100's data sheet, as explained below, and assume 16-bit activations. Measured numbers are from the machine that ran this chapter, unless we say otherwise.
 #
 # By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+
+# %% tags=["hide-input", "imports"]
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.profiler import ProfilerActivity, profile
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from transformer.attention import attention, fused_attention
+from transformer.config import ModelConfig
+from transformer.data.batching import Sequences, collate, token_batches
+from transformer.device import choose_device
+from transformer.layers import EncoderLayer
+from transformer.model import Transformer
+from transformer.plots.roofline import GPUS
+from transformer.recipes import RECIPES
+from transformer.training.memory import peak_memory
+from transformer.training.objective import batch_loss
 
 # %%
 device = choose_device()  # a GPU, if there is one

@@ -59,53 +59,27 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import io
 import json
-import math
-import os
-import shlex
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
-from pathlib import Path
 from textwrap import fill, wrap
 from unittest.mock import patch
 
 import numpy as np
-import torch
-from tabulate import tabulate
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-from torch.utils.flop_counter import FlopCounterMode
 
 from transformer import checkpoint
-from transformer.checkpoint import read_json, step_checkpoints
 from transformer.cli import main
-from transformer.config import PRESETS, TrainingConfig
 from transformer.data import pocket
-from transformer.data.batching import Batches, Sequences, collate
-from transformer.data.corpora import corpus_manifests
+from transformer.data.batching import Batches
 from transformer.data.download import data_folder
-from transformer.data.prepare import prepare
-from transformer.data.tokenizer import Tokenizer
-from transformer.device import Device, choose_device
-from transformer.evaluation.metrics import bleu
-from transformer.inspection import count_flops
-from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.roofline import GPUS
 from transformer.plots.style import Captioned, Picture
 from transformer.plots.training_cost import training_cost
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
-from transformer.training.memory import estimate_memory
-from transformer.training.objective import batch_loss
-from transformer.training.run_folder import read_metrics
-from transformer.training.validation import validate
-from transformer.translator import Translator
 
 warnings.filterwarnings("ignore", "IProgress")  # about progress bars
 
@@ -152,7 +126,41 @@ Captioned(
 # This page goes through every step with a small model, in a few minutes on a CPU. You need a GPU only to train the full model.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
-#
+
+# %% tags=["hide-input", "imports"]
+import math
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from tabulate import tabulate
+from torch.utils.flop_counter import FlopCounterMode
+
+from transformer.checkpoint import read_json, step_checkpoints
+from transformer.config import PRESETS, TrainingConfig
+from transformer.data.batching import Sequences, collate
+from transformer.data.corpora import corpus_manifests
+from transformer.data.prepare import prepare
+from transformer.data.tokenizer import Tokenizer
+from transformer.device import Device, choose_device
+from transformer.evaluation.metrics import bleu
+from transformer.inspection import count_flops
+from transformer.model import Transformer
+from transformer.plots.roofline import GPUS
+from transformer.recipes import RECIPES
+from transformer.training.memory import estimate_memory
+from transformer.training.objective import batch_loss
+from transformer.training.run_folder import read_metrics
+from transformer.training.validation import validate
+from transformer.translator import Translator
+
+# %% [markdown]
 # ## How much arithmetic is it?
 #
 # Nearly all the arithmetic of training is in matrix products. In a linear layer, each weight takes one multiplication and one addition per token, which is 2 floating-point operations (**FLOP**). The backward pass needs two more such products, for the gradients of the input and of the weights. Together, that is **6 FLOP per weight and token**, and PyTorch's own counter agrees:

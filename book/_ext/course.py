@@ -127,12 +127,14 @@ def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> Non
 
 
 def label_folds(app: Sphinx, doctree: nodes.document) -> None:
-    """Say of each folded cell what is in it: the setup, the code of the figure below it, or other code."""
+    """Say of each folded cell what is in it: the setup, the imports, the code of the figure below it, or other code."""
     for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "prompt_show" in node):
         if "tag_setup" in cell["classes"]:
             what = "the setup for Colab"
         elif any("<svg" in raw.astext() or "altair" in raw.astext() for raw in cell.findall(nodes.raw)):
             what = "the code of this figure"
+        elif "tag_imports" in cell["classes"]:
+            what = "the imports of this chapter"
         else:
             what = "the code"
         cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"

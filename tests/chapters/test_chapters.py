@@ -1,6 +1,7 @@
 """The structure of the chapters. That their cells run and their pages are complete is checked by building the book."""
 
 import ast
+import builtins
 import re
 from functools import cache
 from itertools import pairwise
@@ -40,6 +41,12 @@ def definitions_in_package() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
+
+
+def imports(source: str) -> set[str]:
+    """Return the names that code imports."""
+    statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {(alias.asname or alias.name).partition(".")[0] for statement in statements for alias in statement.names}
 
 
 def prose(path: Path) -> str:
@@ -92,6 +99,20 @@ class TestEveryChapter:
         visible = cells(path, "code", without=("setup", "hide-input", "hide-cell", "remove-cell"))
         longest = max(visible, key=lambda source: source.count("\n"))
         assert longest.count("\n") < 16, longest
+
+    def test_what_visible_code_imports_is_imported_visibly(self, path: Path) -> None:
+        """A reader who types the visible cells, and unfolds the imports, needs nothing from other folded cells."""
+        known, folded = set(dir(builtins)), {"setup", "hide-input", "hide-cell", "remove-cell", "remove-input"}
+        everywhere = {name for source in cells(path, "code") for name in imports(source)}
+        for cell in notebook(path).cells:
+            tags = set(cell.metadata.get("tags", []))
+            if cell.cell_type != "code" or (folded & tags and "imports" not in tags):
+                continue
+            names = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)]
+            known |= imports(cell.source) | {node.id for node in names if isinstance(node.ctx, ast.Store)}
+            missing = {node.id for node in names if isinstance(node.ctx, ast.Load)} & everywhere - known
+            # The text above the first cell of chapter 13 says what `bleu` is.
+            assert not missing or path.stem == "13_evaluation" and missing == {"bleu"}, f"{missing} in {cell.source}"
 
     def test_a_file_of_the_repository_is_only_read_where_it_exists(self, path: Path) -> None:
         """In Colab, the course is installed without ``book/``."""

@@ -165,6 +165,7 @@ def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_
         ("hide-input", 'Picture(figure, alt="A map.")', sync.FIGURE),
         ("hide-input", 'explorer(description="A map.")', sync.FIGURE),
         ("hide-cell", "SourceCode(attention)", sync.PACKAGE),
+        ('hide-input", "imports', "from torch import nn", sync.IMPORTS),
         ("hide-cell", "def helper(): ...", sync.CODE),
         ("remove-cell", 'assert row == "alt="', sync.CHECK),
     ],
@@ -179,7 +180,7 @@ def test_colab_shows_a_title_in_place_of_folded_code(repository, tag, source, ti
     ]
     assert [cell.source.splitlines()[0] for cell in code[:3]] == [
         "# @title Setup: in Colab, run this cell first",
-        f"# @title {sync.IMPORTS}",
+        f"# @title {sync.FIRST_FIGURE}",
         f"# @title {title}",
     ]
     assert code[2].source.splitlines()[1:] == [source] and code[3].source == "x = 2"

@@ -637,7 +637,9 @@ def test_what_to_do_about_a_damaged_run(run: Path, tmp_path: Path, capsys: pytes
     (copy / "step-0000030.json").write_text("{")
     assert "name the checkpoints to average: `transformer average" in fails(capsys, "average", str(copy))
     (copy / "best.json").write_text("{")
-    assert f"`transformer average {copy}` averages the checkpoints that are left" in fails(capsys, "translate", str(copy), "a")
+    assert f"`transformer average {copy}` averages the checkpoints that are left" in fails(
+        capsys, "translate", str(copy), "a"
+    )
     (copy / "recipe.json").write_text("{")
     assert ": copy the file into the folder again, or choose another folder with --run" in fails(
         capsys, "train", "copy", "--run", str(copy)
