@@ -124,7 +124,7 @@ from transformer.data.tokenizer import BOS, EOS
 # %% [markdown]
 # ## Translate a sentence
 #
-# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that are not in its training data:
+# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. The [live translator](../book/live.md) begins with another of the course's models, trained on everyday sentences. Here the model of the captions translates two that are not in its training data:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# What does *it* refer to in each of the sentences below? In the first it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
+# *The dog left the milk because it was tired.* *The dog left the milk because it was sour.* What does *it* refer to? In the first sentence it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -78,6 +78,7 @@ Picture(
 # %%
 import math
 
+import torch
 from torch.testing import assert_close
 
 # %% [markdown]
@@ -99,8 +100,6 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 # Each word has a **key**. Here, a key has two made-up numbers, which answer two questions: *alive?* and *food?* A positive number means yes, a negative one no, and zero neither. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
-import torch
-
 words = ["dog", "left", "milk", "because", "it"]
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
 value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
@@ -133,7 +132,7 @@ assert_close(weights, scores.softmax(dim=0))
 weights @ value  # (2,): er, sie
 
 # %% [markdown]
-# A lot of *er*, a little *sie*: it was the dog. For the second sentence we change nothing but the query. What turned sour must be food, so the query is $(0, 1)$:
+# A lot of *er*, a little *sie*: it was the dog. The two numbers don't add up to one, because some of the weight went to words whose value is zero. For the second sentence we change nothing but the query. What turned sour must be food, so the query is $(0, 1)$:
 
 # %%
 sour = torch.tensor([0.0, 1])
@@ -198,7 +197,7 @@ Captioned(
 #
 # Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it looks for itself are three different things.
 #
-# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The word *it*, which has taken in *tired* by attention in an earlier layer, looks for something alive. The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
 
 # %%
 x = torch.tensor(
@@ -263,7 +262,13 @@ Picture(
 #
 # ## Why the scores are scaled
 #
-# The paper's formula also divides the scores by $\sqrt{d_k}$. With two-dimensional keys that makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). We draw random queries and keys, all of whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
+# Only one step is missing from the paper's formula: the scores are divided by $\sqrt{d_k}$. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
+#
+# $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
+#
+# With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
+#
+# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). We draw random queries and keys, all of whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -395,12 +400,6 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # %% [markdown]
 # Without scaling, the gradient isn't small everywhere: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training. A trained model may well have sharp weights, but it reached them step by step, guided by a gradient.
 #
-# Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
-#
-# $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
-#
-# With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
-#
 # **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because it multiplies the query and the key by a matrix each and adds the results. For large $d_k$, the paper reports, it does better than a dot product *without* scaling. But it computes a hidden layer for every *pair* of a query and a key. All dot products together are a single matrix product.
 #
 # **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
@@ -431,9 +430,6 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 
 # %%
-import math
-
-
 def attention_by_loops(query, key, value):
     output = torch.zeros(len(query), value.size(1))  # (n_query, d_v)
     for i, q in enumerate(query):

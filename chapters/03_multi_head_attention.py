@@ -154,16 +154,13 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. *Dog* must be the answer above the threshold, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. **But no $w$ fits both questions:**
+# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. To tell who chases, the first animal needs more than half of the weight; to tell who is chased, the second animal does. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
 #
-# - *Who chases?* The output of *dog chases cat* must be above the threshold, that of *cat chases dog* below. That requires $w > \tfrac12$.
-# - *Who is chased?* Now *cat chases dog* must be above and *dog chases cat* below. That requires $w < \tfrac12$.
+# <details><summary>Why no w fits both, and what a real model can do</summary>
 #
-# This argument makes two assumptions: a word has the same value wherever it stands, and all the weight goes to the two animals. In a real model, neither has to be true, and a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
+# *Dog* must be the answer above the threshold, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?* the output of *dog chases cat* must be above the threshold and that of *cat chases dog* below, which requires $w > \tfrac12$. For *who is chased?* it is the other way round, which requires $w < \tfrac12$.
 #
-# <details><summary>What if w depends on the sentence, or the values on the position?</summary>
-#
-# Under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther from it than the other output. Both can't be true.
+# This argument makes two assumptions: a word has the same value wherever it stands, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther from it than the other output. Both can't be true.
 #
 # With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the two numbers of the output shows who chases, and their difference who is chased. But the outputs are closer to the thresholds than with a head for each question.
 #
@@ -188,7 +185,7 @@ assert squeezed == [[1, 0.5], [0.75, 0.75], [0.75, 0.25], [0, 0.5]]
 # %% [markdown]
 # ## Two heads, by hand
 #
-# In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat.
+# In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. How a vector can contain where its word is, [Positional encoding](05_positional_encoding.ipynb) will show.
 
 # %%
 words = ["dog", "chases", "cat"]
@@ -201,14 +198,14 @@ x = torch.tensor(
 )  # (length 3, d_model 4)
 
 # %% [markdown]
-# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes: `w_key[1] = [1, -1, 1, -1]` maps the feature *side* to the key (side, −side) in both heads. The two heads have the same keys and values, but their queries differ. Head 1 looks for a word before the verb, head 2 for one after it:
+# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key` makes (side, −side) the key, in both heads. The two heads have the same keys and values, but their queries differ. Head 1 looks for a word before the verb, head 2 for one after it:
 
 # %%
-w_query, w_key, w_value = torch.zeros(3, 4, 4)
-w_query[0] = torch.tensor([1.0, 0, 0, 1])  # verb
-w_key[1] = torch.tensor([1.0, -1, 1, -1])  # side
-w_value[2] = torch.tensor([1.0, 0, 1, 0])  # dog
-w_value[3] = torch.tensor([0.0, 1, 0, 1])  # cat
+none = [0.0, 0, 0, 0]
+# the rows: verb, side, dog, cat
+w_query = torch.tensor([[1.0, 0, 0, 1], none, none, none])
+w_key = torch.tensor([none, [1.0, -1, 1, -1], none, none])
+w_value = torch.tensor([none, none, [1.0, 0, 1, 0], [0.0, 1, 0, 1]])
 print("queries of chases", (x @ w_query)[1])
 print("keys of dog      ", (x @ w_key)[0])
 

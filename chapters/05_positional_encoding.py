@@ -144,7 +144,7 @@ model = translator.model.requires_grad_(False)
 without_positions = copy.deepcopy(model)
 without_positions.positions.zero_()  # the table of position vectors
 order_blind = copy.deepcopy(translator)
-order_blind.model.encode = without_positions.encode
+order_blind.model.encode = without_positions.encode  # the decoder stays
 
 sentences = ["A dog bites a man.", "A man bites a dog."]
 for sentence in sentences:
@@ -371,7 +371,7 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. For language that is sensible: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 500 or 501 words apart.
+# The curve is steep near 0 and flat far away. For language that is sensible: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
 #
 # The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $k$ and $-k$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
 
@@ -531,7 +531,7 @@ for scale in (math.sqrt(512), 1):
 # $$
 #
 # The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: of the two positions only the offset is left. Its sign counts, so the score can be different to the left and to the right. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
-# product stays the same. The rings show the vectors before they were rotated.
+# product stays the same. The rings show the vectors before they were rotated. This figure draws the first number of a pair to the right and the second upwards, so the arrows turn anticlockwise, unlike the clock hands.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -613,6 +613,8 @@ if file.exists():  # not in Colab
 
 # %% [markdown]
 # ## Length extrapolation
+#
+# This section is an experiment. If you have little time, go on with *What goes wrong in practice*.
 #
 # Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position. Can the model use them there? The paper's authors hoped that sinusoids would **extrapolate**
 # in this way (§3.5), but didn't test it. We can. One encoder layer reads random tokens and answers one of two questions at every position:
