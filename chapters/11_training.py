@@ -936,6 +936,8 @@ Picture(
 # | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has shortened | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
+#
+# `runs` has the losses of each run:
 
 # %%
 for name, run in runs.items():

@@ -789,7 +789,7 @@ assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 #
 # The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took another way: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability. `as_words` and `accuracies` score the answers as before:
 
 
 # %%

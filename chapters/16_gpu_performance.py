@@ -486,7 +486,7 @@ assert round(ridge_point(h100)) == 295
 # %% [markdown]
 # Of these operations, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
-# The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. Our times are only estimates, because we assume that every tensor goes through HBM, although the next kernel may find some of them in the H100's **L2 cache** of 50 MB. We check the FLOP of all matrix products against PyTorch's count:
+# The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens and vectors of `d_model` = 512 numbers. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. Our times are only estimates, because we assume that every tensor goes through HBM, although the next kernel may find some of them in the H100's **L2 cache** of 50 MB. We check the FLOP of all matrix products against PyTorch's count:
 
 # %%
 with torch.device("meta"):

@@ -832,7 +832,7 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 shell(f"transformer average {run}")
 
 # %% [markdown]
-# These are the validation losses of the five and of their average:
+# These are the validation losses of the five and of their average. `data_config` and `vocab_size` are the settings with which the text was prepared:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
