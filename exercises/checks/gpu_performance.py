@@ -182,6 +182,256 @@ def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) 
     return _limits(n_tokens * n_out * (2 * n_in - 1), n_bytes, flop_rate, byte_rate)
 
 
+def _times(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> tuple[float, float]:
+    """The time for the arithmetic, and that for the memory traffic."""
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return 2 * n_tokens * n_in * n_out / flop_rate, n_bytes / byte_rate
+
+
+@roofline.mistake(
+    "the input isn't read",
+    "You count the weight and the result, but the input has to be read from memory, too.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_in * n_out + n_tokens * n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "only the result is written",
+    "You count the bytes of the result only. The input and the weight have to be read first.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * n_tokens * n_out
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "only the input is read",
+    "You count the bytes of the input only. The weight has to be read, too, and the result has to be written.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * n_tokens * n_in
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the result as wide as the input",
+    "You count n_in numbers of the result for each token. The result has n_out of them.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (2 * n_tokens * n_in + n_in * n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the result in 32 bits",
+    "You count 4 bytes for each number of the result. It has 16 bits, too, and is written only once: nothing is read "
+    "from it.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out) + 4 * n_tokens * n_out
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the input read for each result",
+    "You read a token's input again for each of its n_out results. All three matrices are moved only once.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in * n_out + n_in * n_out + n_tokens * n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the three sizes multiplied",
+    "You multiply all three sizes to count the numbers that are moved. That is the number of multiplications. A matrix "
+    "has only two axes: its rows times its columns are its numbers.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * n_tokens * n_in * n_out
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the three sizes added",
+    "You add the three sizes to count the numbers that are moved. A matrix contains as many numbers as its rows times "
+    "its columns: add those of the three matrices.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens + n_in + n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "a bias as well",
+    "You move a bias, too. Here, the layer has only a weight.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out + n_out)
+    return _limits(2 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the operations of a single token",
+    "You count the operations of one token. Each of the n_tokens tokens takes as many.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits(2 * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "one product for each result",
+    "You count one multiplication and one addition for each number of the result. Each is a sum of n_in products.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits(2 * n_tokens * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "the backward pass as well",
+    "Your number of operations is three times too large: that is the forward and the backward pass. This is a single "
+    "product.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits(6 * n_tokens * n_in * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "one more addition",
+    "You count an addition too many for each number of the result, as if there were a bias. Count n_in multiplications "
+    "and n_in additions.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits((2 * n_in + 1) * n_tokens * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "a single addition",
+    "For each number of the result, you count n_in multiplications but only one addition. Each of the products is "
+    "added.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    return _limits((n_in + 1) * n_tokens * n_out, n_bytes, flop_rate, byte_rate)
+
+
+@roofline.mistake(
+    "only the time for the arithmetic",
+    "Your time is always that of the arithmetic. If the memory traffic takes longer, the product has to wait for it.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0]
+    arithmetic, traffic = _times(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, arithmetic, arithmetic > traffic
+
+
+@roofline.mistake(
+    "only the time for the memory",
+    "Your time is always that of the memory traffic. If the arithmetic takes longer, the product has to wait for it.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0]
+    arithmetic, traffic = _times(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, traffic, arithmetic > traffic
+
+
+@roofline.mistake(
+    "the average of both times",
+    "You average the two times. Both happen at the same time, so the longer one decides.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0]
+    arithmetic, traffic = _times(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, (arithmetic + traffic) / 2, arithmetic > traffic
+
+
+@roofline.mistake(
+    "always compute-bound",
+    "Your third result is True for every product here. What do you compare? The arithmetic has to take longer than the "
+    "memory traffic, or the intensity has to be above the chip's FLOP per second divided by its bytes per second, not "
+    "the other way round.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity, seconds, _ = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, seconds, True
+
+
+@roofline.mistake(
+    "never compute-bound",
+    "Your third result is False for every product here. What do you compare? An intensity isn't comparable with a "
+    "rate: the chip's own ratio is its FLOP per second divided by its bytes per second.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity, seconds, _ = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, seconds, False
+
+
+@roofline.mistake(
+    "the intensity compared with the bandwidth",
+    "The first two results are right. But you compare the intensity with the bandwidth alone, and those have different "
+    "units: compare it with the chip's FLOP per second divided by its bytes per second.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity, seconds, _ = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return intensity, seconds, intensity > byte_rate
+
+
+@roofline.mistake(
+    "the chip's ratio returned",
+    "Your intensity depends on the chip only. That of a product is its own operations divided by its own bytes.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    _, seconds, bound = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return flop_rate / byte_rate, seconds, bound
+
+
+@roofline.mistake(
+    "the two times divided",
+    "Your intensity is the time for the arithmetic divided by that for the memory. It doesn't depend on the chip: "
+    "divide the operations by the bytes.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    _, seconds, bound = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    arithmetic, traffic = _times(n_tokens, n_in, n_out, flop_rate, byte_rate)
+    return arithmetic / traffic, seconds, bound
+
+
+@roofline.mistake(
+    "the two rates swapped",
+    "You divide the operations by the bandwidth, and the bytes by the peak. Each goes with its own rate.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0]
+    return intensity, *roofline.reference(n_tokens, n_in, n_out, byte_rate, flop_rate)[1:]
+
+
+@roofline.mistake(
+    "multiplied by the rates",
+    "You multiply by the rates. Work divided by work per second is a time.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    intensity = roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0]
+    return intensity, *roofline.reference(n_tokens, n_in, n_out, 1 / flop_rate, 1 / byte_rate)[1:]
+
+
+@roofline.mistake(
+    "the times upside down",
+    "You divide the rates by the work. Divide the work by the rate: more work takes longer.",
+)
+def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
+    arithmetic, traffic = (1 / time for time in _times(n_tokens, n_in, n_out, flop_rate, byte_rate))
+    return (
+        roofline.reference(n_tokens, n_in, n_out, flop_rate, byte_rate)[0],
+        max(arithmetic, traffic),
+        arithmetic > traffic,
+    )
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 Running = tuple[Tensor, Tensor]
@@ -343,6 +593,165 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     return new_maximum, (total * maximum.exp() + scores.exp().sum(-1)) / new_maximum.exp()
 
 
+@update_softmax.mistake(
+    "the new exponentials corrected instead",
+    "You correct the new exponentials, which are relative to the new maximum already, and leave the old sum as it is. "
+    "It is the old sum that needs the correction.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total + _exponentials(scores, new_maximum) * (maximum - new_maximum).exp()
+
+
+@update_softmax.mistake(
+    "the scores without the maximum",
+    "Your old sum is right. But the new exponentials are those of the scores themselves: subtract the new maximum "
+    "first, as large scores overflow.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + scores.exp().sum(dim=-1)
+
+
+@update_softmax.mistake(
+    "the maximum never changes",
+    "You add the new exponentials relative to the old maximum, and return the old maximum. Where the block has a "
+    "larger score, that becomes the new one.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    return maximum, total + _exponentials(scores, maximum)
+
+
+@update_softmax.mistake(
+    "summed over all rows",
+    "You add up the exponentials of all rows. Each row has a sum of its own: sum along the last axis.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + _exponentials(scores, new_maximum).sum()
+
+
+@update_softmax.mistake(
+    "averaged over the block",
+    "You average the exponentials of the block. Their sum is needed.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + _exponentials(scores, new_maximum) / scores.size(-1)
+
+
+@update_softmax.mistake(
+    "only the largest exponential",
+    "You add only the largest exponential of the block. All of them belong to the sum.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + (scores.amax(dim=-1) - new_maximum).exp()
+
+
+@update_softmax.mistake(
+    "no exponentials of the scores",
+    "You add up the differences between the scores and the maximum. Take their exponentials first.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + (scores - new_maximum[:, None]).sum(dim=-1)
+
+
+@update_softmax.mistake(
+    "no exponential in the correction",
+    "You multiply the old sum by the difference of the two maxima. The factor is the exponential of that difference.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum) + _exponentials(scores, new_maximum)
+
+
+@update_softmax.mistake(
+    "the correction added",
+    "You add the correction to the old sum. It is a factor: multiply by it.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total + (maximum - new_maximum).exp() + _exponentials(scores, new_maximum)
+
+
+@update_softmax.mistake(
+    "a softmax of the block",
+    "You add a softmax of the block, and the weights of a softmax always sum to one. The sum of the exponentials is "
+    "needed before it is divided by anything.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + 1
+
+
+@update_softmax.mistake(
+    "the smaller maximum",
+    "You take the smaller one of the two maxima. The new maximum is the larger one.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    smaller = torch.minimum(maximum, scores.amax(dim=-1))
+    return smaller, total * (maximum - smaller).exp() + _exponentials(scores, smaller)
+
+
+@update_softmax.mistake(
+    "powers of 2",
+    "You compute powers of 2. An exponential is a power of e.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp2() + (scores - new_maximum[:, None]).exp2().sum(dim=-1)
+
+
+@update_softmax.mistake(
+    "the difference the wrong way round",
+    "You subtract the scores from the maximum. Subtract the maximum from the scores: no exponential is larger than 1 "
+    "then.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - new_maximum).exp() + (new_maximum[:, None] - scores).exp().sum(dim=-1)
+
+
+@update_softmax.mistake(
+    "the place of the maximum",
+    "You take where the largest score of the block is. Its value is needed.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = torch.maximum(maximum, scores.argmax(dim=-1).float())
+    return new_maximum, total * (maximum - new_maximum).exp() + _exponentials(scores, new_maximum)
+
+
+@update_softmax.mistake(
+    "the largest absolute value",
+    "You take the maximum of the absolute values. Scores keep their signs: a very negative one is small.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = torch.maximum(maximum, scores.abs().amax(dim=-1))
+    return new_maximum, total * (maximum - new_maximum).exp() + _exponentials(scores, new_maximum)
+
+
+@update_softmax.mistake(
+    "corrected by the maximum of the block",
+    "You correct the old sum by the maximum of the block, which is lower than that of the row if the row had a larger "
+    "score before. Use the new maximum of the row.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, total * (maximum - scores.amax(dim=-1)).exp() + _exponentials(scores, new_maximum)
+
+
+@update_softmax.mistake(
+    "the old sum as a single exponential",
+    "You count everything before this block as if it were one score, the old maximum. The old sum may consist of many "
+    "exponentials: multiply it by the correction.",
+)
+def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
+    new_maximum = _raised(maximum, scores)
+    return new_maximum, (maximum - new_maximum).exp() + _exponentials(scores, new_maximum)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 MOST_TABLES = 12
@@ -354,7 +763,8 @@ PRODUCTS = {"matmul", "__matmul__", "bmm", "mm", "einsum", "linear"}
 class _RefuseManyScores(TorchFunctionMode):
     """Refuse scores of more keys than a block has: in one tensor, either way round, or in tensors kept one by one.
 
-    The inputs have a d_k that is neither the number of queries nor that of keys.
+    The inputs have a d_k that is neither the number of queries nor that of keys, and in some of them d_k + 1 isn't,
+    either.
     """
 
     def __init__(self, query: Tensor, key: Tensor, block: int) -> None:
@@ -371,8 +781,8 @@ class _RefuseManyScores(TorchFunctionMode):
 
     def _examine(self, new: Tensor, made_by: str) -> None:
         sizes = list(new.shape[-2:])
-        if self._d_k in sizes:
-            return  # keys, values, or weighted sums of values
+        if self._d_k in sizes or sizes[-1:] == [self._d_k + 1]:
+            return  # keys, values, or weighted sums of values, maybe with a column of ones to sum the exponentials
         if self._n_query in sizes:
             sizes.remove(self._n_query)
         widest = max(sizes, default=0)
@@ -380,7 +790,8 @@ class _RefuseManyScores(TorchFunctionMode):
             raise RefusedError(
                 f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
                 f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "
-                "And check whether `block` is the size of your blocks, as it should be, or their number."
+                "And check whether `block` is the size of your blocks, as it should be, or their number. "
+                "The queries stay together."
             )
         if (
             widest == self._block and self._n_blocks > MOST_TABLES and not new.requires_grad
@@ -427,7 +838,7 @@ def _block_by_block(inputs: Inputs) -> Iterator[None]:
     },
     {"query": numbers(1, 1, 2, seed=6), "key": numbers(1, 6, 2, seed=7), "value": numbers(1, 6, 2, seed=8), "block": 2},
     {"query": numbers(1, 2, seed=9), "key": numbers(1, 2, seed=10), "value": numbers(1, 2, seed=11), "block": 1},
-    {"query": numbers(3, 2), "key": numbers(80, 2, seed=1), "value": numbers(80, 2, seed=2), "block": 5},
+    {"query": numbers(3, 6), "key": numbers(80, 6, seed=1), "value": numbers(80, 6, seed=2), "block": 5},
     guard=_block_by_block,
 )
 def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
@@ -488,7 +899,8 @@ def _outputs_of_blocks(query: Tensor, key: Tensor, value: Tensor, block: int) ->
 @blockwise_attention.mistake(
     "nothing is corrected",
     "When a block raises the maximum, what you have summed so far is relative to the old one. Correct both the sum of "
-    "the exponentials and the weighted sum.",
+    "the exponentials and the weighted sum. If you do so: is the old maximum still there when you compute the "
+    "correction?",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, corrects=(False, False))
@@ -518,7 +930,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 @blockwise_attention.mistake(
     "corrected the wrong way",
     "Your correction grows when the maximum rises, and even begins with infinity. Relative to a larger maximum, "
-    "exponentials are smaller: swap the two maxima.",
+    "exponentials are smaller: swap the two maxima. Or does your maximum begin with plus infinity?",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, sign=-1)
@@ -555,8 +967,9 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 @blockwise_attention.mistake(
     "the maximum begins with 0",
-    "Your maximum begins with 0 and stays there if all scores of a query are negative. If they are very negative, all "
-    "exponentials are 0, and you divide by 0. Begin with minus infinity.",
+    "Your maximum begins with 0, or another number that isn't small enough, and stays there if all scores of a query "
+    "are "
+    "smaller. If they are much smaller, all exponentials are 0, and you divide by 0. Begin with minus infinity.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, start=0.0)
@@ -604,6 +1017,332 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     return weighted / total
 
 
+def _blocks(
+    query: Tensor, key: Tensor, value: Tensor, block: int, step: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The scores and the values of each block; blocks begin `step` keys apart."""
+    for start in range(0, key.size(-2), step or block):
+        k, v = key[..., start : start + block, :], value[..., start : start + block, :]
+        yield query @ k.mT / math.sqrt(query.size(-1)), v
+
+
+def _start(query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The maximum, the sum of the exponentials and the weighted sum before the first block."""
+    maximum = torch.full_like(query[..., :1], -math.inf)
+    return maximum, torch.zeros_like(maximum), torch.zeros_like(query)
+
+
+@blockwise_attention.mistake(
+    "divided by the number of keys",
+    "You divide the weighted sum by the number of keys. Divide it by the sum of the exponentials.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    return _flash(query, key, value, block)[0] / key.size(-2)
+
+
+@blockwise_attention.mistake(
+    "divided after each block",
+    "You divide the weighted sum after each block, and go on adding to the quotient. Keep the sum as it is, and divide "
+    "once at the end.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        weighted = weighted / total
+        maximum = new_maximum
+    return weighted
+
+
+@blockwise_attention.mistake(
+    "divided after each block and at the end",
+    "You divide the weighted sum after each block, and once more at the end. Divide only at the end.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        weighted = weighted / total
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "multiplied by the root of d_k",
+    "You multiply the scores by the root of d_k. Divide them by it.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, divisor=1 / math.sqrt(query.size(-1)))
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the root of the block size",
+    "You divide the scores by the root of the block size. It is d_k, the length of a query, whose root is needed.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(block))
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the root of the number of keys",
+    "You divide the scores by the root of the number of keys. It is d_k, the length of a query, whose root is needed.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(key.size(-2)))
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the root of the number of queries",
+    "You divide the scores by the root of the number of queries. It is d_k, the length of each of them, whose root is "
+    "needed.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(query.size(-2)))
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the maxima aren't scaled",
+    "You divide by the root of d_k only inside the exponentials of a block. The correction then compares maxima that "
+    "aren't scaled. Scale the scores before anything else.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    root = math.sqrt(query.size(-1))
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query * root, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = ((scores - new_maximum) / root).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the exponentials averaged",
+    "You average the exponentials of a block. The weighted sum has to be divided by their sum.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.mean(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "one maximum for all queries",
+    "You take the largest score of the whole block. Each query has a maximum of its own: relative to a far larger one, "
+    "all its exponentials are 0, and 0 divided by 0 is NaN.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.max())
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the first block left out",
+    "Your result lacks the first block of keys. Where do you begin?",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    rest = key[..., block:, :], value[..., block:, :]
+    weighted, total = _flash(query, *rest, block) if rest[0].size(-2) else _start(query)[:0:-1]
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "only the first block",
+    "Your result contains only the first block of keys. Does your code return inside the loop?",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    return _outputs_of_blocks(query, key, value, block)[0]
+
+
+@blockwise_attention.mistake(
+    "as many keys as queries",
+    "Your blocks end where the queries end. There may be more keys than queries, so go through all keys.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    n = math.ceil(query.size(-2) / block) * block
+    return attention(query, key[..., :n, :], value[..., :n, :])[0]
+
+
+@blockwise_attention.mistake(
+    "the first axis taken for the keys",
+    "Right if there are only two axes. With more, the first one belongs to the texts: the keys are along the last axis "
+    "but one.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    n = math.ceil(key.size(0) / block) * block
+    return attention(query, key[..., :n, :], value[..., :n, :])[0]
+
+
+@blockwise_attention.mistake(
+    "both sums overwritten",
+    "After each block your sums contain only that block. Add it to what you have summed so far, corrected.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        e = (scores - new_maximum).exp()
+        total = e.sum(dim=-1, keepdim=True)
+        weighted = e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the weighted sum overwritten",
+    "Your weighted sum contains only the last block, while the sum of the exponentials contains all of them. Add each "
+    "block to what you have so far, corrected.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "blocks that overlap",
+    "Your blocks begin one key apart and overlap, so most keys count several times. Each block begins where the one "
+    "before it ends.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block, step=1):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "a softmax instead of the exponentials",
+    "You take a softmax of the scores of a block, which makes every block weigh the same. Take exponentials relative "
+    "to the maximum, and divide only at the end.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = scores.softmax(dim=-1)
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "a softmax in the weighted sum",
+    "In the weighted sum you weight the values of a block by a softmax. Weight them by the same exponentials that you "
+    "add up.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + scores.softmax(dim=-1) @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "weighted by the scores",
+    "You weight the values by the scores themselves. Weight them by the exponentials.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + scores @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the keys weighted instead of the values",
+    "You sum up keys. The keys decide only the weights: sum up the values.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    return attention(query, key, key)[0]
+
+
+@blockwise_attention.mistake(
+    "new exponentials corrected as well",
+    "You correct the sums after adding the new block. Its exponentials are relative to the new maximum already: "
+    "correct what you had before, and then add.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum, total, weighted = _start(query)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = (total + e.sum(dim=-1, keepdim=True)) * correction
+        weighted = (weighted + e @ v) * correction
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the outputs of the blocks in a row",
+    "You apply a softmax within each block, and put the results one below the other. A query has one output: all "
+    "blocks together share one softmax, and their contributions are added.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    return torch.cat(_outputs_of_blocks(query, key, value, block), dim=-2)
+
+
+@blockwise_attention.mistake(
+    "the maximum begins with -100",
+    "Your maximum begins with a negative number that isn't small enough. If all scores of a query are far below it, "
+    "all exponentials are 0, and you divide by 0. Begin with minus infinity.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    weighted, total = _flash(query, key, value, block, start=-100.0)
+    return weighted / total
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 GradientOf = Callable[[Tensor], Tensor]
@@ -619,6 +1358,11 @@ def _wave(weight: Tensor) -> Tensor:
     return (3 * _bfloat16(weight)).sin()
 
 
+def _small(weight: Tensor) -> Tensor:
+    """the weight / 2 ** 24, in bfloat16"""
+    return _bfloat16(weight) / 2**24
+
+
 def _bfloat16(weight: Tensor) -> Tensor:
     if weight.dtype != torch.bfloat16:
         name = str(weight.dtype).removeprefix("torch.")
@@ -631,6 +1375,7 @@ def _bfloat16(weight: Tensor) -> Tensor:
     {"weight": torch.tensor([0.3, -1.7]), "gradient_of": _pull_to_two, "learning_rate": 0.3, "steps": 1},
     {"weight": numbers(2, 3), "gradient_of": _wave, "learning_rate": 0.002, "steps": 60},
     {"weight": torch.tensor([1.0, 8.0, -0.5]), "gradient_of": _pull_to_two, "learning_rate": 0.01, "steps": 40},
+    {"weight": torch.tensor([1.5, -0.7]), "gradient_of": _small, "learning_rate": 20_000.0, "steps": 60},
     differentiable=False,
 )
 def mixed_precision(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
@@ -666,8 +1411,9 @@ def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int)
 
 @mixed_precision.mistake(
     "the copy made only once",
-    "You make the bfloat16 copy before the loop, so all gradients belong to the weight at the start. Each step needs a "
-    "copy of the weight as it is now.",
+    "All your gradients belong to the weight at the start. Is the bfloat16 copy made before the loop, or does the "
+    "weight "
+    "change only after it? Each step needs a copy of the weight as it is now.",
 )
 def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
     copy = weight.bfloat16()
@@ -714,6 +1460,106 @@ def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int)
 @mixed_precision.mistake("no learning rate", "You subtract the gradient itself. Multiply it by the learning rate.")
 def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
     return mixed_precision.reference(weight, gradient_of, 1.0, steps)
+
+
+@mixed_precision.mistake(
+    "the weight rounded after every step",
+    "You compute each step in float32, but round the weight to bfloat16 afterwards, so small steps are lost. The "
+    "weight stays in float32.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    for _ in range(steps):
+        weight = mixed_precision.reference(weight, gradient_of, learning_rate, 1).bfloat16().float()
+    return weight
+
+
+@mixed_precision.mistake(
+    "one step too many",
+    "You take one step too many.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    return mixed_precision.reference(weight, gradient_of, learning_rate, steps + 1)
+
+
+@mixed_precision.mistake(
+    "divided by the learning rate",
+    "You divide the gradient by the learning rate. Multiply it by the learning rate.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    return mixed_precision.reference(weight, gradient_of, 1 / learning_rate, steps)
+
+
+@mixed_precision.mistake(
+    "the learning rate divided by the steps",
+    "You divide the learning rate by the number of steps. Each step takes the whole learning rate.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    return mixed_precision.reference(weight, gradient_of, learning_rate / steps, steps)
+
+
+@mixed_precision.mistake(
+    "the weight replaced by the step",
+    "Your weight becomes the step itself. Subtract the step from the weight.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    for _ in range(steps):
+        weight = -learning_rate * gradient_of(weight.bfloat16()).float()
+    return weight
+
+
+@mixed_precision.mistake(
+    "the learning rate in bfloat16",
+    "Your learning rate is rounded to bfloat16, so each step is a little too long or too short. Everything but the two "
+    "passes is computed in float32.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    rounded = float(torch.tensor(learning_rate).bfloat16())
+    return mixed_precision.reference(weight, gradient_of, rounded, steps)
+
+
+@mixed_precision.mistake(
+    "a copy that is one step old",
+    "Your bfloat16 copy is always one step behind: you make it before you change the weight, and use it in the next "
+    "step. Make it from the weight as it is now.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    copy = weight.bfloat16()
+    for _ in range(steps):
+        gradient = gradient_of(copy).float()
+        copy = weight.bfloat16()
+        weight = weight - learning_rate * gradient
+    return weight
+
+
+@mixed_precision.mistake(
+    "the copy trained on its own",
+    "You subtract the step from the bfloat16 copy as well, where small steps are rounded away. Make a new copy of the "
+    "float32 weight in each step.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    copy = weight.bfloat16()
+    for _ in range(steps):
+        gradient = gradient_of(copy)
+        weight, copy = weight - learning_rate * gradient.float(), copy - learning_rate * gradient
+    return weight
+
+
+@mixed_precision.mistake(
+    "the gradient in float16",
+    "You convert the gradient to float16 on the way. That has a smaller range than bfloat16: small gradients become 0, "
+    "or lose most of their digits.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    return mixed_precision.reference(weight, lambda copy: gradient_of(copy).half(), learning_rate, steps)
+
+
+@mixed_precision.mistake(
+    "the gradient returned",
+    "You return the last gradient. Return the weight.",
+)
+def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
+    before = mixed_precision.reference(weight, gradient_of, learning_rate, steps - 1)
+    return gradient_of(before.bfloat16())
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -781,9 +1627,33 @@ Scaled = tuple[Tensor, float, int]
     },
     {
         "weight": torch.tensor([1.0, -0.5]),
-        "gradient": torch.tensor([math.inf, 2.0]).half(),
+        "gradient": torch.tensor([2.0, math.inf]).half(),
         "learning_rate": 0.5,
         "scale": 1.0,
+        "good_steps": 2,
+        "growth_interval": 5,
+    },
+    {
+        "weight": torch.tensor([1.5, -2.0]),
+        "gradient": torch.tensor([math.inf, math.inf]).half(),
+        "learning_rate": 0.5,
+        "scale": 64.0,
+        "good_steps": 3,
+        "growth_interval": 5,
+    },
+    {
+        "weight": torch.tensor([0.25, 3.0]),
+        "gradient": torch.tensor([math.inf, 7.0]).half(),
+        "learning_rate": 0.1,
+        "scale": 32.0,
+        "good_steps": 1,
+        "growth_interval": 5,
+    },
+    {
+        "weight": torch.tensor([2.0, 0.5]),
+        "gradient": torch.tensor([60_000.0, -50_000.0]).half(),
+        "learning_rate": 0.5,
+        "scale": 32_768.0,
         "good_steps": 2,
         "growth_interval": 5,
     },
@@ -910,7 +1780,8 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 @loss_scaling_step.mistake(
     "NaN is overlooked",
-    "You notice infinities but not NaN, which infinity minus infinity gives in the backward pass.",
+    "You notice infinities but not NaN, which infinity minus infinity gives in the backward pass. NaN isn't equal to "
+    "anything, not even to itself.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if gradient.isinf().any():
@@ -1010,6 +1881,235 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
     return weight, new, new_good
 
 
+@loss_scaling_step.mistake(
+    "an overflow of the norm",
+    "You look for an infinite norm. A norm in float16 overflows by itself above 65,504, though each number of the "
+    "gradient is finite. Ask of each number whether it is finite.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not gradient.float().norm().half().isfinite():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "minus infinity is overlooked",
+    "You notice infinity and NaN, but not minus infinity. Do you look at the largest number only, or compare only with "
+    "plus infinity?",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if gradient.isposinf().any() or gradient.isnan().any():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "plus infinity is overlooked",
+    "You notice minus infinity and NaN, but not plus infinity. Do you look at the smallest number only?",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not gradient.min().isfinite():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "only plus infinity is noticed",
+    "You notice plus infinity only. The gradient may also contain minus infinity or NaN, and NaN isn't equal to "
+    "anything, not even to itself.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if gradient.isposinf().any():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "only the first number is examined",
+    "You look at the first number of the gradient only. Any of them may be infinite or NaN.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not gradient.flatten()[0].isfinite():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "only the last number is examined",
+    "You look at the last number of the gradient only. Any of them may be infinite or NaN.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not gradient.flatten()[-1].isfinite():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "an overflow is never noticed",
+    "You take the step whatever the gradient contains. What does your condition look at? No number is infinite and NaN "
+    "at once, and the weight itself is still finite.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "infinities replaced before the test",
+    "You replace infinite numbers by large ones before you look for them, so that you no longer find them. Look first: "
+    "an overflow means that the step is skipped.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    gradient = gradient.clamp(-65_504, 65_504)
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "doubled after an overflow",
+    "You double the scale after an overflow. The gradient overflows because the scale is too large: halve it.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, 2 * scale, 0
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "good steps counted on after an overflow",
+    "After an overflow you add the skipped step to the good ones. Begin again from 0.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, good + 1
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "the skipped step counts as a good one",
+    "After an overflow your number of good steps is 1. The step is skipped, so begin again from 0. Is it counted "
+    "further below, too?",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 1
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "a good step after all",
+    "After an overflow you halve the scale, but then go on as in a good step: you subtract the gradient, and count the "
+    "step. Nothing more may happen then.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight - learning_rate * gradient.float() / scale, scale / 2, 1
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "the count begins with 1 when the scale grows",
+    "When the scale doubles, you begin to count from 1. Begin from 0: no step has been taken with the new scale yet.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, n = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped, new, 1 if new > scale else n
+
+
+@loss_scaling_step.mistake(
+    "the count stays when the scale grows",
+    "When the scale doubles, you leave the number of good steps as it was. Begin again from 0.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, n = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped, new, good if new > scale else n
+
+
+@loss_scaling_step.mistake(
+    "halved when it should double",
+    "After many good steps you halve the scale. Without an overflow it can be larger: double it.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, n = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped, scale / 2 if new > scale else new, n
+
+
+@loss_scaling_step.mistake(
+    "good steps aren't counted",
+    "After a good step, you return the number of good steps as it was. Add this one.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, _ = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped, new, 0 if new > scale else good
+
+
+@loss_scaling_step.mistake(
+    "each good step resets the count",
+    "After a good step, you begin to count from 0. Only an overflow does that, and a change of the scale: otherwise "
+    "add one.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, _ = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped, new, 0
+
+
+@loss_scaling_step.mistake(
+    "the scale grows a step too early",
+    "Your scale doubles after one good step fewer than `growth_interval`. Do you add 1 for the present step twice?",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval - 1)
+
+
+@loss_scaling_step.mistake(
+    "the scale grows from the step before on",
+    "Your scale doubles as soon as one good step is missing, and not only after `growth_interval` of them. Which "
+    "number do you compare?",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    interval = min(interval, good + 1) if good + 2 >= interval else interval
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "unscaled in bfloat16",
+    "You convert the gradient to bfloat16, which has only two or three digits. Convert it to float32.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    return _good_step(weight, (gradient.bfloat16() / scale).float(), learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "divided by the learning rate",
+    "You divide the gradient by the learning rate. Multiply it by the learning rate.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, 1 / learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "the weight in float16",
+    "Your weight is in float16, where small steps are rounded away. It stays in float32.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped, new, n = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+    return stepped.half(), new, n
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 Gradients = list[list[Tensor]]
@@ -1030,12 +2130,16 @@ Counts = list[list[int]]
         "n_tokens": [[25, 17, 30], [11, 40, 8]],
     },
     {
-        "gradients": [[numbers(2), torch.zeros(2)], [numbers(2, seed=1), numbers(2, seed=2)]],
-        "n_tokens": [[7, 0], [5, 9]],
+        "gradients": [[torch.zeros(2), numbers(2)], [numbers(2, seed=1), numbers(2, seed=2)]],
+        "n_tokens": [[0, 7], [5, 9]],
     },
     {"gradients": [[numbers(1, 2, seed=5)]], "n_tokens": [[6]]},
     {"gradients": [[numbers(2), numbers(2, seed=1)], [numbers(2, seed=2)]], "n_tokens": [[3, 8], [6]]},
     {"gradients": [[torch.zeros(2), torch.zeros(2)], [numbers(2), numbers(2, seed=1)]], "n_tokens": [[0, 0], [5, 3]]},
+    {
+        "gradients": [[numbers(2)], [numbers(2, seed=1), numbers(2, seed=2)], [numbers(2, seed=3)]],
+        "n_tokens": [[4], [2, 9], [7]],
+    },
     differentiable=False,
 )
 def step_gradient(gradients: Gradients, n_tokens: Counts) -> Tensor:
@@ -1182,3 +2286,172 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return step_gradient.reference(gradients, n_tokens) / len(gradients)
+
+
+@step_gradient.mistake(
+    "divided by the number of GPUs",
+    "You divide by the number of GPUs. Divide by the number of all tokens.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients, n_tokens) / len(gradients)
+
+
+@step_gradient.mistake(
+    "the mean of plain means",
+    "You average the batches of each GPU, and then the GPUs, as if all had the same number of tokens. Multiply each "
+    "gradient by its number of tokens first.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return torch.stack([torch.stack(of_gpu).mean(dim=0) for of_gpu in gradients]).mean(dim=0)
+
+
+@step_gradient.mistake(
+    "plain means added",
+    "You average the batches of each GPU as if all had the same number of tokens, and add up the results. Multiply "
+    "each gradient by its number of tokens, and divide once, by all tokens.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return torch.stack([torch.stack(of_gpu).mean(dim=0) for of_gpu in gradients]).sum(dim=0)
+
+
+@step_gradient.mistake(
+    "added within a GPU, averaged over the GPUs",
+    "You add up the gradients of each GPU's batches, and average over the GPUs. That is what happens if `backward` is "
+    "called for each batch and nothing takes care of the numbers of tokens. Each gradient is a mean: multiply it by "
+    "its number of tokens first.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return torch.stack([torch.stack(of_gpu).sum(dim=0) for of_gpu in gradients]).mean(dim=0)
+
+
+@step_gradient.mistake(
+    "the plain sum within a GPU",
+    "You weight the GPUs by their tokens, but within a GPU you add up its batches without weights. A mean times its "
+    "number of tokens is a sum, and only sums may be added.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    sums = [torch.stack(of_gpu).sum(dim=0) for of_gpu in gradients]
+    return _mean_of_gpu(sums, [*map(sum, n_tokens)])
+
+
+@step_gradient.mistake(
+    "GPUs weighted by their batches",
+    "Each GPU's own mean is right, but then you weight the GPUs by their numbers of batches. Weight them by their "
+    "tokens.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    means = [_weighted_sum([g], [n]) / max(1, sum(n)) for g, n in zip(gradients, n_tokens, strict=True)]
+    return _mean_of_gpu(means, [*map(len, gradients)])
+
+
+@step_gradient.mistake(
+    "each divided by its tokens",
+    "You divide each gradient by its number of tokens. It is a mean already: to get a sum, multiply.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    pairs = zip(chain(*gradients), chain(*n_tokens), strict=True)
+    return torch.stack([gradient / max(1, n) for gradient, n in pairs]).sum(dim=0) / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "divided by the number of batches as well",
+    "You divide by the tokens of all GPUs, and then by the number of batches. The first is enough.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return step_gradient.reference(gradients, n_tokens) / len([*chain(*gradients)])
+
+
+@step_gradient.mistake(
+    "the sum begins anew for each GPU",
+    "Your sum contains only the last GPU, but you divide it by the tokens of all. Do you set it to 0 inside the loop?",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients[-1:], n_tokens[-1:]) / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "only the last GPU",
+    "This is the gradient of the last GPU alone. Do you begin anew inside the loop?",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _mean_of_gpu(gradients[-1], n_tokens[-1])
+
+
+@step_gradient.mistake(
+    "the first GPU left out",
+    "The first GPU is missing. Where does your loop begin?",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients[1:], n_tokens[1:]) / sum(map(sum, n_tokens[1:])) if gradients[1:] else torch.zeros(1)
+
+
+@step_gradient.mistake(
+    "the first GPU's sum, divided by all tokens",
+    "Your sum contains only the first GPU. Add the other GPUs to it.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients[:1], n_tokens[:1]) / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "divided by the tokens of one batch",
+    "You divide by the tokens of the last batch. Add up the tokens of all batches, and divide by their sum.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients, n_tokens) / n_tokens[-1][-1]
+
+
+@step_gradient.mistake(
+    "only the last batch",
+    "Your sum contains only the last batch. Add each batch to what you have so far.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return gradients[-1][-1] * n_tokens[-1][-1] / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "only the first batch",
+    "This is the gradient of the very first batch. Does your code return inside the loop?",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return gradients[0][0] * n_tokens[0][0] / torch.tensor(n_tokens[0][0])
+
+
+@step_gradient.mistake(
+    "the first gradient counted once more",
+    "Your sum begins with the first gradient, which is then added like all others. Begin with zeros.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    total = gradients[0][0] + _weighted_sum(gradients, n_tokens)
+    return total / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "a batch without tokens ends the loop",
+    "You leave the loop at a batch without tokens. The batches after it are lost: such a batch adds nothing, so it "
+    "needs no special case.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    kept = [n.index(0) if 0 in n else len(n) for n in n_tokens]
+    left = [n[:k] for n, k in zip(n_tokens, kept, strict=True)]
+    total = torch.zeros_like(gradients[0][0])
+    for of_gpu, counts in zip(gradients, left, strict=True):
+        for gradient, n in zip(of_gpu, counts, strict=False):
+            total += n * gradient
+    return total / sum(map(sum, left))
+
+
+@step_gradient.mistake(
+    "one token too many",
+    "You divide by one token too many. Begin to count with 0.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients, n_tokens) / (1 + sum(map(sum, n_tokens)))
+
+
+@step_gradient.mistake(
+    "the tokens of each GPU's first batch",
+    "You take the tokens of a GPU's first batch for all of its batches. Each batch has a number of its own.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return step_gradient.reference(gradients, [[n[0]] * len(n) for n in n_tokens])

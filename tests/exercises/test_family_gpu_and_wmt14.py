@@ -98,8 +98,26 @@ def each_block_twice(query: Tensor, key: Tensor, value: Tensor, block: int) -> T
     return sum((query @ k.mT - highest).exp() @ v for k, v in zip(keys, values, strict=True)) / total
 
 
+def sums_as_a_column_of_values(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    maximum = torch.full_like(query[..., :1], -math.inf)
+    weighted: Any = 0
+    for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
+        v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
+        scores = query @ k.mT / math.sqrt(query.size(-1))
+        new = torch.maximum(maximum, scores.amax(-1, keepdim=True))
+        weighted = weighted * (maximum - new).exp() + (scores - new).exp() @ v
+        maximum = new
+    return weighted[..., :-1] / weighted[..., -1:]
+
+
 @pytest.mark.parametrize(
-    "answer", [a_column_for_each_block, each_block_twice, flash_with(lambda x, block: x.split(1, -2))]
+    "answer",
+    [
+        a_column_for_each_block,
+        each_block_twice,
+        sums_as_a_column_of_values,
+        flash_with(lambda x, block: x.split(1, -2)),
+    ],
 )
 def test_results_of_each_block_and_smaller_blocks_are_accepted(answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
     accepted("blockwise_attention", answer, capsys)
@@ -199,6 +217,62 @@ def scaled_in_float16(weight: Tensor, gradient: Tensor, learning_rate: float, sc
     return (weight, scale * 2, 0) if good + 1 == n else (weight, scale, good + 1)
 
 
+def scaled_unless(overflows: Callable[[Tensor], Any]) -> Any:
+    def answer(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, n: int) -> Any:
+        if overflows(gradient):
+            return weight, scale / 2, 0
+        weight = weight - learning_rate * (gradient.float() / scale)
+        return (weight, scale * 2, 0) if good + 1 == n else (weight, scale, good + 1)
+
+    return answer
+
+
+def skipped_step_counted(
+    weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, n: int
+) -> Any:
+    if gradient.isfinite().all():
+        weight = weight - learning_rate * gradient.float() / scale
+    else:
+        scale, good = scale / 2, 0
+    good += 1
+    return (weight, scale * 2, 0) if good == n else (weight, scale, good)
+
+
+def descent_with(gradient_in: Callable[[Tensor], Tensor]) -> Any:
+    def answer(weight: Tensor, gradient_of: Callable[[Tensor], Tensor], learning_rate: float, steps: int) -> Tensor:
+        for _ in range(steps):
+            weight = weight - learning_rate * gradient_in(gradient_of(weight.bfloat16())).float()
+        return weight
+
+    return answer
+
+
+def steps_added_up(weight: Tensor, gradient_of: Callable[[Tensor], Tensor], learning_rate: float, steps: int) -> Tensor:
+    return weight - learning_rate * sum(gradient_of(weight.bfloat16()).float() for _ in range(steps))
+
+
+def ended_by_an_empty_batch(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> Tensor:
+    total, all_tokens = torch.zeros_like(gradients[0][0]), 0
+    for of_gpu, counts in zip(gradients, n_tokens, strict=True):
+        for gradient, n in zip(of_gpu, counts, strict=True):
+            if n == 0:
+                break
+            total, all_tokens = total + n * gradient, all_tokens + n
+    return total / all_tokens
+
+
+def sums_of_gpus_averaged(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> Tensor:
+    return torch.stack([torch.stack(of_gpu).sum(0) for of_gpu in gradients]).mean(0)
+
+
+def softmax_with(update: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Any:
+    def answer(maximum: Tensor, total: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        new = torch.maximum(maximum, scores.amax(-1))
+        return new, update(maximum, total, scores, new)
+
+    return answer
+
+
 def kept_without(form_of_training: Callable[[str], str], form_of_test: Callable[[str], str]) -> Any:
     def answer(pairs: Pairs, test_pairs: Pairs) -> Pairs:
         sources, targets = ({form_of_test(pair[side]) for pair in test_pairs} for side in (0, 1))
@@ -291,8 +365,33 @@ def attention_work(n: int, m: int, keys: int) -> int:
         ("roofline", roofline_with(lambda a, b, c: 16 * (a + b + c)), "bits instead of bytes"),
         ("roofline", roofline_with(lambda a, b, c: 2 * a + b + c), "two bytes for the first matrix only"),
         ("roofline", roofline_with(lambda a, b, c: 2 * b), "only the weight is read"),
+        ("roofline", roofline_with(lambda a, b, c: 2 * (b + c)), "the input isn't read"),
+        ("roofline", roofline_with(lambda a, b, c: 2 * (a + b + 2 * c)), "the result in 32 bits"),
         ("update_softmax", softmax_relative_to_the_block, "NaN where a whole block is masked"),
+        ("update_softmax", softmax_with(lambda m, t, s, new: t * (m - new).exp() + s.exp().sum(-1)),
+         "the scores without the maximum"),
+        ("update_softmax", softmax_with(lambda m, t, s, new: (m - new).exp() + (s - new[:, None]).exp().sum(-1)),
+         "the old sum as a single exponential"),
+        ("update_softmax", softmax_with(lambda m, t, s, new: t * (m - new).exp() + (s - new[:, None]).exp().mean(-1)),
+         "averaged over the block"),
+        ("blockwise_attention", lambda q, k, v, block: torch.cat([
+            (q @ a.mT / math.sqrt(q.size(-1))).softmax(-1) @ b
+            for a, b in zip(k.split(block, -2), v.split(block, -2), strict=True)], -2),
+         "the outputs of the blocks in a row"),
+        ("mixed_precision", descent_with(Tensor.half), "the gradient in float16"),
+        ("mixed_precision", steps_added_up, "the copy made only once"),
         ("loss_scaling_step", scaled_in_float16, "the step computed in float16"),
+        ("loss_scaling_step", scaled_unless(lambda g: not g.norm().isfinite()), "an overflow of the norm"),
+        ("loss_scaling_step", scaled_unless(lambda g: not g.max().isfinite()), "minus infinity is overlooked"),
+        ("loss_scaling_step", scaled_unless(lambda g: not g.min().isfinite()), "plus infinity is overlooked"),
+        ("loss_scaling_step", scaled_unless(lambda g: (g.isinf() & g.isnan()).any()), "an overflow is never noticed"),
+        ("loss_scaling_step", scaled_unless(lambda g: g.isinf().all() or g.isnan().all()),
+         "an overflow only if all numbers are infinite"),
+        ("loss_scaling_step", scaled_unless(lambda g: not g.flatten()[-1].isfinite()),
+         "only the last number is examined"),
+        ("loss_scaling_step", skipped_step_counted, "the skipped step counts as a good one"),
+        ("step_gradient", ended_by_an_empty_batch, "a batch without tokens ends the loop"),
+        ("step_gradient", sums_of_gpus_averaged, "added within a GPU, averaged over the GPUs"),
         ("training_flop", flop_with(attention_work, layers=1), "attention in one layer only"),
         ("training_flop", flop_with(lambda n, m, k: n + m + k), "attention of a single query"),
         ("training_flop", flop_with(lambda n, m, k: (n + m) ** 2), "attention among all tokens"),
