@@ -140,6 +140,8 @@ class Exercise:
     a function of the inputs."""
     seconds: float = MAX_SECONDS
     """Computing time that the check may take."""
+    look_closer: Callable[[Function], str | None] = field(default=lambda answer: None)
+    """Takes an answer with the right results; returns a message if it computes them in a way that it shouldn't."""
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """Return a decorator that registers a wrong answer with its title and hint."""
@@ -156,7 +158,7 @@ class Exercise:
             return message
         difference = self._first_difference(answer)
         if difference is None:
-            return self._find_changed_input(answer) or self._find_wrong_gradient(answer)
+            return self._find_changed_input(answer) or self._find_wrong_gradient(answer) or self.look_closer(answer)
         number, actual = difference
         if _is_open(actual.error) or isinstance(actual.error, RefusedError):
             return str(actual.error)
@@ -169,7 +171,12 @@ class Exercise:
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""
-        find_faults = (self._first_difference, self._find_changed_input, self._find_wrong_gradient)
+        find_faults = (
+            self._first_difference,
+            self._find_changed_input,
+            self._find_wrong_gradient,
+            self.look_closer,
+        )
         return all(find_fault(answer) is None for find_fault in find_faults)
 
     def rejects_mistakes(self) -> bool:
@@ -323,7 +330,8 @@ class Exercise:
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
         if not found and relation is None:
             relation = self._explain_nan(*wrong[0])
-        if unused and not found and relation is None:
+        stops = any(actual.error for _, actual, _ in wrong)
+        if unused and not found and relation is None and not stops:
             return [_describe_without_effect(unused)]
         return [*found, *([relation] if relation else [])]
 
@@ -451,6 +459,7 @@ class Topic:
         keep: Collection[str] = (),
         differentiable: bool = True,
         observe: Function | None = None,
+        look_closer: Callable[[Function], str | None] = lambda answer: None,
     ) -> Callable[[Function], Exercise]:
         """Return a decorator that turns a reference implementation into an exercise; see `Exercise`."""
 
@@ -464,6 +473,7 @@ class Topic:
                 keep=keep,
                 differentiable=differentiable,
                 observe=observe,
+                look_closer=look_closer,
             )
             self.exercises[exercise.name] = exercise
             return exercise
@@ -471,14 +481,25 @@ class Topic:
         return register
 
     def training_exercise(
-        self, make_inputs: Callable[[], Inputs], examine: Callable[[Any], str | None], seconds: float
+        self,
+        make_inputs: Callable[[], Inputs],
+        examine: Callable[[Any], str | None],
+        seconds: float,
+        guard: Guard = contextlib.nullcontext,
     ) -> Callable[[Function], TrainingExercise]:
         """Return a decorator that turns a reference implementation into a `TrainingExercise`."""
 
         def register(reference: Function) -> TrainingExercise:
             name = reference.__name__
             exercise = TrainingExercise(
-                name, reference, (), ("result",), seconds=seconds, make_inputs=make_inputs, examine=examine
+                name,
+                reference,
+                (),
+                ("result",),
+                seconds=seconds,
+                guard=guard,
+                make_inputs=make_inputs,
+                examine=examine,
             )
             self.exercises[name] = exercise
             return exercise
@@ -584,11 +605,12 @@ def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
 
 def _describe_without_effect(names: Sequence[str]) -> Finding:
     listed = " and ".join(f"`{name}`" for name in names)
-    it, verb, its = ("it", "is", "its") if len(names) == 1 else ("they", "are", "their")
+    its, values, are, them = ("its", "value", "is", "it") if len(names) == 1 else ("their", "values", "are", "them")
     return Finding(
         "an argument makes no difference",
-        f"Your code uses {listed}, but in the tests your result stays the same whatever {it} {verb}. Is nothing left "
-        f"to decide by the time {it} {verb} used, or does {its} effect get lost on the way?",
+        f"Your code uses {listed}, but in the tests your result doesn't depend on {its} {values}. Do you use no more "
+        f"than {its} shape or type? {are.capitalize()} {its} {values} used only when the result is complete already? "
+        f"Or does a later line replace what you have made of {them}?",
     )
 
 

@@ -161,6 +161,11 @@ EXPLANATIONS = {
     r"TypeError: .*(function|method)\S* object is not subscriptable": (
         "You put square brackets after a function. Call it first, with parentheses."
     ),
+    r"TypeError: '(Loader|generator|map|zip)' object is not subscriptable|TypeError: object of type "
+    r"'(Loader|generator|map|zip)' has no len": (
+        "This is an iterable. A loop can go through its entries, but it need not have a length, or a number for each "
+        "entry. Count in your loop, or make a list of it first."
+    ),
     r"ValueError: expected sequence of length": (
         "A tensor is rectangular, and your rows have different lengths. Pad the shorter ones first."
     ),

@@ -9,6 +9,7 @@ import torch._dynamo  # an optimiser's first step would import it, which takes s
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from exercises.calls import Function, call
 from exercises.check import Topic
 from exercises.restrictions import own_parts_only
 from exercises.tensors import numbers
@@ -229,6 +230,12 @@ _MEMORY = torch.tensor([[[3.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]])
     },
     {"part": _drawn(Attention(12, 2)), "x": numbers(2, 3, 12), "memory": numbers(2, 5, 12, seed=1), "mask": _PADDED},
     {"part": _drawn(Attention(12, 3)), "x": numbers(2, 5, 12), "memory": numbers(2, 5, 12, seed=2), "mask": _CAUSAL},
+    {  # the scores are large, and the hidden ones are the largest
+        "part": _plain(Attention(4, 1)),
+        "x": torch.tensor([[[24.0, 0.0, 8.0, 0.0], [0.0, 20.0, 0.0, 8.0]]]),
+        "memory": torch.tensor([[[-24.0, 0.0, 0.0, 0.0], [-23.875, 0.0, 0.0, 0.25], [24.0, 20.0, 0.0, 0.0]]]),
+        "mask": torch.tensor([[[[True, True, False], [False, True, False]]]]),
+    },
 )
 def attend(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     """Several attentions side by side."""
@@ -297,6 +304,41 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, 0.0).softmax(-1))
+
+
+for _title, _low in (
+    ("masked with -1", -1.0),
+    ("masked with -10", -10.0),
+    ("a low number instead of minus infinity", -100.0),
+):
+
+    @attend.mistake(
+        _title,
+        "You give hidden keys a score that is low, but other scores may be even lower. Only minus infinity gets the "
+        "weight 0 whatever the other scores are.",
+    )
+    def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor, low: float = _low) -> Tensor:
+        return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, low).softmax(-1))
+
+
+for _title, _low in (("-1 added", -1.0), ("-10 added", -10.0), ("a low number added", -100.0)):
+
+    @attend.mistake(
+        _title,
+        "You add a negative number to hidden scores. If a hidden score is large, it may still be above the others. "
+        "Only minus infinity gets the weight 0 whatever the scores are.",
+    )
+    def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor, low: float = _low) -> Tensor:
+        return _look_up(part, x, memory, mask, weigh=lambda s, m: (s + low * ~m).softmax(-1))
+
+
+@attend.mistake(
+    "minus infinity times 0",
+    "You multiply minus infinity by the inverted mask and add the product. Infinity times 0 is NaN, so every visible "
+    "score becomes NaN. Choose between the score and minus infinity instead.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return _look_up(part, x, memory, mask, weigh=lambda s, m: (s - torch.inf * ~m).softmax(-1))
 
 
 @attend.mistake(
@@ -432,8 +474,8 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 
 @attend.mistake(
     "heads split without swapping axes",
-    "You reshape to (batch, heads, length, d_head) at once, and back in the same way. That mixes positions: split "
-    "the last axis first, and then swap two axes, and backwards at the end.",
+    "You reshape to (batch, heads, length, d_head) at once, and back in the same way. That mixes positions: split the "
+    "last axis first, and then swap two axes, and backwards at the end.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     def split(x: Tensor, n_heads: int) -> Tensor:
@@ -1071,8 +1113,8 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 
 @next_token_logits.mistake(
     "each decoder layer reads the encoder layer of its own height",
-    "Your decoder layers read what the encoder layer of the same number returns. All of them read the output of "
-    "the last one.",
+    "Your decoder layers read what the encoder layer of the same number returns. All of them read the output of the "
+    "last one.",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     real = (source != PAD)[:, None, None]
@@ -1317,8 +1359,8 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 @translation_loss.mistake(
     "the labels as the input",
-    "The decoder reads the labels, so each position already knows what it should predict. Its input begins with "
-    "bos, one position earlier.",
+    "The decoder reads the labels, so each position already knows what it should predict. Its input begins with bos, "
+    "one position earlier.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing, read=slice(1, None))
@@ -1724,6 +1766,23 @@ def _talker() -> Model:
     return model
 
 
+def _find_needless_steps(answer: Function) -> str | None:
+    """Return a message if the decoder goes on when both sentences have ended, one of them in step 1, the other in 3."""
+    lengths: list[int] = []
+    model: Any = _talker()
+    model.decoder[0].self_attention.query.register_forward_hook(
+        lambda _, inputs, __: lengths.append(inputs[0].size(-2))
+    )
+    call(answer, {"model": model, "source": torch.tensor([[7, 5, EOS], [6, 5, EOS]]), "limit": 8}, own_parts_only)
+    if max(lengths, default=0) <= 3:
+        return None
+    return (
+        "it goes on after the last sentence has ended\nYour translations are right, but your loop takes steps whose "
+        "tokens are thrown away. Stop as soon as each sentence contains `EOS`, wherever that is: one sentence may have "
+        "ended long before another."
+    )
+
+
 @topic.exercise(
     {"model": _talker(), "source": _SOURCE[1:, :3], "limit": 6},
     {"model": _talker(), "source": _SOURCE[:1], "limit": 3},
@@ -1731,6 +1790,7 @@ def _talker() -> Model:
     {"model": _talker(), "source": torch.tensor([[6, 8, 7, 2]]), "limit": 3},
     {"model": _talker(), "source": torch.tensor([[5, 6, 8, 4]]), "limit": 2},
     {"model": _talker(), "source": _SOURCE, "limit": 6},
+    look_closer=_find_needless_steps,
 )
 def translate(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     """The best next word, again and again."""

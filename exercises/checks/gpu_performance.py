@@ -91,8 +91,8 @@ def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) 
 
 @roofline.mistake(
     "only the weight is read",
-    "You count the bytes of the weight only. The input has to be read, too, and the result has to be written. With "
-    "few tokens they are small, but with many they are most of the traffic.",
+    "You count the bytes of the weight only. The input has to be read, too, and the result has to be written. With few "
+    "tokens they are small, but with many they are most of the traffic.",
 )
 def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
     return _limits(2 * n_tokens * n_in * n_out, 2 * n_in * n_out, flop_rate, byte_rate)
@@ -174,8 +174,8 @@ def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) 
 
 @roofline.mistake(
     "one addition fewer",
-    "You count n_in − 1 additions for each number of the result. The convention, and the text above, count as "
-    "many additions as multiplications.",
+    "You count n_in − 1 additions for each number of the result. The convention, and the text above, count as many "
+    "additions as multiplications.",
 )
 def _(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> Limits:
     n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
@@ -585,8 +585,8 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 @update_softmax.mistake(
     "exponentials of large numbers",
-    "You compute exponentials of the scores and of the maximum themselves, which overflow. Only differences from "
-    "the new maximum are harmless.",
+    "You compute exponentials of the scores and of the maximum themselves, which overflow. Only differences from the "
+    "new maximum are harmless.",
 )
 def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     new_maximum = _raised(maximum, scores)
@@ -790,8 +790,8 @@ class _RefuseManyScores(TorchFunctionMode):
             raise RefusedError(
                 f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
                 f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "
-                "And check whether `block` is the size of your blocks, as it should be, or their number. "
-                "The queries stay together."
+                "And check whether `block` is the size of your blocks, as it should be, or their number. The queries "
+                "stay together."
             )
         if (
             widest == self._block and self._n_blocks > MOST_TABLES and not new.requires_grad
@@ -968,8 +968,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 @blockwise_attention.mistake(
     "the maximum begins with 0",
     "Your maximum begins with 0, or another number that isn't small enough, and stays there if all scores of a query "
-    "are "
-    "smaller. If they are much smaller, all exponentials are 0, and you divide by 0. Begin with minus infinity.",
+    "are smaller. If they are much smaller, all exponentials are 0, and you divide by 0. Begin with minus infinity.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, start=0.0)
@@ -1412,8 +1411,7 @@ def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int)
 @mixed_precision.mistake(
     "the copy made only once",
     "All your gradients belong to the weight at the start. Is the bfloat16 copy made before the loop, or does the "
-    "weight "
-    "change only after it? Each step needs a copy of the weight as it is now.",
+    "weight change only after it? Each step needs a copy of the weight as it is now.",
 )
 def _(weight: Tensor, gradient_of: GradientOf, learning_rate: float, steps: int) -> Tensor:
     copy = weight.bfloat16()
@@ -2269,8 +2267,8 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 
 @step_gradient.mistake(
     "NaN for a GPU without tokens",
-    "A GPU may have no tokens at all in a step. You divide by its number of tokens. Add sums, and divide once at "
-    "the end.",
+    "A GPU may have no tokens at all in a step. You divide by its number of tokens. Add sums, and divide once at the "
+    "end.",
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     counts = [torch.tensor(sum(tokens)) for tokens in n_tokens]

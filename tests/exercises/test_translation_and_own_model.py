@@ -12,7 +12,7 @@ from sacrebleu import corpus_bleu
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from exercises.checks import train_your_own
+from exercises.checks import capstone, train_your_own
 from tests.exercises.test_checks import message
 from transformer.config import ModelConfig
 from transformer.layers import EncoderLayer
@@ -324,3 +324,64 @@ def test_the_image_that_is_seen_counts() -> None:
 
     assert first_line("plot_attention", drawn_twice) == "each image has its own scale"
     assert first_line("plot_attention", as_a_mesh) == "no image in the axes"
+
+
+# The capstone ---------------------------------------------------------------------------------------------------------
+
+
+def attend_with(weights_of: Any) -> Any:
+    def answer(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        query, key, value = (
+            layer(side).unflatten(-1, (part.n_heads, -1)).transpose(1, 2)
+            for layer, side in ((part.query, x), (part.key, memory), (part.value, memory))
+        )
+        weights = weights_of(query @ key.mT / math.sqrt(query.size(-1)), mask)
+        return part.output((weights @ value).transpose(1, 2).flatten(2))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("weights_of", "title"),
+    [
+        (lambda s, mask: s.masked_fill(~mask, -20).softmax(-1), "a low number instead of minus infinity"),
+        (lambda s, mask: s.masked_fill(~mask, -100).softmax(-1), "a low number instead of minus infinity"),
+        (lambda s, mask: (s - 20.0 * ~mask).softmax(-1), "a low number added"),
+        (lambda s, mask: (s - 100.0 * ~mask).softmax(-1), "a low number added"),
+        (lambda s, mask: (s + ~mask * -math.inf).softmax(-1), "minus infinity times 0"),
+    ],
+)
+def test_a_mask_that_large_scores_break_through_is_refused(weights_of: Any, title: str) -> None:
+    assert first_line("attend", attend_with(weights_of)) == title
+
+
+@pytest.mark.parametrize("low", [-math.inf, -1e9, -1e4])
+def test_a_mask_of_very_low_scores_is_accepted(low: float) -> None:
+    assert capstone.attend.judge(attend_with(lambda s, mask: s.masked_fill(~mask, low).softmax(-1))) is None
+
+
+def greedy_until(is_over: Any) -> Any:
+    def answer(model: Any, source: Tensor, limit: int) -> list[list[int]]:
+        target = torch.ones(len(source), 1, dtype=torch.int64)
+        for _ in range(limit):
+            newest = capstone.given.next_token_logits(model, source, target)[:, -1].argmax(-1)
+            target = torch.cat([target, newest[:, None]], 1)
+            if is_over(target):
+                break
+        rows = target[:, 1:].tolist()
+        return [row[: row.index(EOS)] if EOS in row else row for row in rows]
+
+    return answer
+
+
+def one_after_the_other(model: Any, source: Tensor, limit: int) -> list[list[int]]:
+    everybody = greedy_until(lambda target: EOS in target[0].tolist())
+    return [everybody(model, row[None], limit)[0] for row in source]
+
+
+def test_a_translation_ends_when_its_last_sentence_has_ended() -> None:
+    for right in (greedy_until(lambda target: (target == EOS).any(1).all()), one_after_the_other):
+        assert capstone.translate.judge(right) is None and capstone.translate.is_right(right)
+    for slip in (lambda target: False, lambda target: (target[:, -1] == EOS).all()):
+        assert first_line("translate", greedy_until(slip)) == "it goes on after the last sentence has ended"
+        assert not capstone.translate.is_right(greedy_until(slip))
