@@ -31,7 +31,7 @@ from transformer.config import ModelConfig
 from transformer.data import pocket
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from transformer.layers import EncoderLayer, FeedForward
+from transformer.layers import EncoderLayer, FeedForward, Residual
 from transformer.masks import padding_mask, target_mask
 from transformer.models import load_model
 from transformer.positions import sinusoidal_encoding
@@ -428,6 +428,16 @@ class _DropoutAlways(DecoderLayer):
 
 
 @decoder_layer.mistake(
+    "always half of the entries dropped",
+    "You call `F.dropout` with the tensor alone. It then drops half of the entries, in evaluation mode as well. Use "
+    "the module with the probability of the configuration, which switches off by itself.",
+)
+class _DropoutAlwaysHalf(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + F.dropout(sublayer(norm(x)))
+
+
+@decoder_layer.mistake(
     "dropout after the feed-forward network only",
     "The outputs of your two attentions aren't dropped. Dropout applies to the output of every sublayer.",
 )
@@ -454,6 +464,21 @@ class _NormalisedResidual(DecoderLayer):
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         y = norm(x)
         return y + self.dropout(sublayer(y))
+
+
+for _title, _number in (("self-attention", 0), ("cross-attention", 1), ("the feed-forward network", 2)):
+
+    @decoder_layer.mistake(
+        f"the normalised x added to {_title}",
+        f"Around {_title}, x is replaced by the normalised x, which is then read and added. Only the sublayer reads "
+        "the normalised x; its output is added to x itself.",
+    )
+    class _NormalisedOnce(DecoderLayer):
+        number = _number
+
+        def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+            y = norm(x)
+            return (y if norm is self.norms[self.number] else x) + self.dropout(sublayer(y))
 
 
 @decoder_layer.mistake(
@@ -855,6 +880,17 @@ class _Xavier(Transformer):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         nn.init.xavier_uniform_(self.embedding.weight)
+
+
+@transformer.mistake(
+    "embeddings dropped in evaluation mode as well",
+    "Your model drops entries of the embeddings even after model.eval(). `F.dropout` drops in evaluation mode, too, "
+    "unless you pass `training=self.training`; a module for dropout switches off by itself.",
+)
+class _EmbeddingsAlwaysDropped(Transformer):
+    def embed(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
+        return F.dropout(x + self.positions[: ids.size(1)], self.dropout.p)
 
 
 @transformer.mistake(
@@ -1335,6 +1371,20 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, padded=padded)
 
 
+for _title, _id in (("padded with bos", BOS), ("padded with -1", -1), ("padded with -100", -100)):
+
+    @token_batches.mistake(
+        _title,
+        f"You pad with {_id}. Masks and losses leave out PAD, and nothing else.",
+    )
+    def _(pairs: list[Pair], max_tokens: int, seed: int, padding: int = _id) -> list[Batch]:
+        def padded(rows: list[Pair]) -> Batch:
+            source, target = _padded(rows)
+            return source.masked_fill(source == PAD, padding), target.masked_fill(target == PAD, padding)
+
+        return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
 @token_batches.mistake(
     "floats instead of ids",
     "The numbers are right, but they are floats. `torch.Tensor(…)` makes floats of everything; `torch.tensor(…)` "
@@ -1695,6 +1745,24 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 
 
 @validation_loss.mistake(
+    "label smoothing, and the mean of the batches' means",
+    "You smooth the labels: that is for training, and the validation loss is the plain cross-entropy. You also average "
+    "over the batches, so a token of a small batch gets a larger weight.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def loss_of(source: Tensor, target: Tensor) -> float:
+        logits, labels = model(source, target[:, :-1]).mT, target[:, 1:]
+        return F.cross_entropy(logits, labels, ignore_index=PAD, label_smoothing=0.1).item()
+
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        losses = [loss_of(*batch) for batch in batches]
+    model.train(was_training)
+    return sum(losses) / len(losses)
+
+
+@validation_loss.mistake(
     "axes reshaped instead of swapped",
     "You bring the logits into the right shape, but their numbers into wrong places: a reshape keeps their order in "
     "memory. Swap the two axes.",
@@ -1757,6 +1825,16 @@ def _points(count: int, seed: int, size: float = 1.0) -> list[Batch]:
     return [(size * numbers(3, 2, seed=seed + i), numbers(3, 1, seed=seed + 100 + i)) for i in range(count)]
 
 
+class Loader:
+    """The batches of an epoch: an iterable, as a learner's function is promised, and no list."""
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._batches)
+
+
 def _observe_fit(
     answer: Any, model: nn.Module, batches: list[Batch], validation: list[float], max_epochs: int, patience: int
 ) -> tuple[Any, ...] | None:
@@ -1766,9 +1844,9 @@ def _observe_fit(
     steps_before: list[int] = []
     coming = iter(validation)
 
-    def epoch_batches(epoch: int) -> list[Batch]:
+    def epoch_batches(epoch: int) -> Loader:
         epochs.append(epoch)
-        return batches
+        return Loader(batches)
 
     def loss_of(model: nn.Module, batch: Batch) -> Tensor:
         modes.append(model.training)
@@ -2230,6 +2308,15 @@ def _(*inputs: Any) -> Any:
 
 
 @fit.mistake(
+    "the last epoch left out",
+    "You train for one epoch fewer than max_epochs.",
+)
+def _(*inputs: Any) -> Any:
+    *first, max_epochs, patience = inputs
+    return _fit(*[*first, max_epochs - 1, patience])
+
+
+@fit.mistake(
     "batches asked for twice",
     "You ask for the batches of each epoch twice. A loader may compute something each time, or draw other batches: "
     "keep what it returns.",
@@ -2593,6 +2680,7 @@ def _keyword(label: str, *words: str) -> str:
     {"train": [5.0, 3.0, 2.0, 1.5, 1.0, 1.25], "validation": [4.0, 3.25, 2.5, 2.25, 2.5, 3.0]},
     {"train": [2.0, 1.0, 0.5, 0.25], "validation": [2.5, 2.0, 1.5, 1.25]},
     {"train": [2.0, 1.0, 0.5, 0.25], "validation": [2.5, 1.5, 1.5, 2.0]},
+    {"train": [2.0, 2.5, 1.0, 0.5], "validation": [2.25, 1.5, 2.75, 2.0]},
     results=(
         "the dict of curves (label, x and y)",
         "the list of axis labels",
@@ -2742,6 +2830,30 @@ def _(*inputs: Any) -> None:
 
 
 @plot_losses.mistake(
+    "the highest training loss is marked",
+    "Your line marks the highest training loss. Mark the lowest validation loss.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, _: train.index(max(train)))
+
+
+@plot_losses.mistake(
+    "the first epoch is marked",
+    "Your line always marks the first epoch. Mark the one with the lowest validation loss.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, validation: 0)
+
+
+@plot_losses.mistake(
+    "the line is one epoch too late",
+    "Your line marks the epoch after the best one. An index counts from 0 and your epochs from 1: add 1 only once.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, validation: validation.index(min(validation)) + 1)
+
+
+@plot_losses.mistake(
     "a horizontal line at the number of the epoch",
     "Your line is horizontal. The epoch is on the x-axis: mark it by a vertical line.",
 )
@@ -2795,6 +2907,13 @@ def _(*inputs: Any) -> None:
 def _observe_attention(answer: Any, weights: Tensor, source: list[str], target: list[str]) -> tuple[Any, ...]:
     axes = Figure().subplots()
     answer(axes, weights, source, target)
+    if not axes.images and axes.collections:
+        raise RefusedError(
+            "no image in the axes\nYour code draws the weights in another way, such as with `pcolormesh`, `contourf` "
+            "or seaborn's `heatmap`. This exercise asks for the method `imshow` of the axes. In an image, the first "
+            "row is at the top, and the tick 0 is in the middle of its cell. In a mesh, the first row is at the "
+            "bottom, and the tick 0 is at the edge of its cell, so the labels would need other places."
+        )
     if not axes.images:
         raise RefusedError(
             "no image in the axes\nUse the method `imshow` of the axes that you get. The functions of pyplot draw into "
@@ -3008,6 +3127,48 @@ def _draw_data() -> dict[str, Any]:
     return {"train": data.train, "validation": data.validation, "vocab_size": len(data.tokenizer)}
 
 
+_TRAINED_IN_EVALUATION_MODE = (
+    "trained in evaluation mode\nWhenever gradients were recorded, your model was in evaluation mode, so nothing was "
+    "dropped in training. `given.fit` switches to training mode in each epoch: does your function for the loss switch "
+    "back?"
+)
+
+_VALIDATED_IN_TRAINING_MODE = (
+    "validated in training mode\nYour model drops entries while you validate, so the validation loss is too high, and "
+    "the best epoch is partly a matter of chance. `given.validation_loss` switches to evaluation mode, and back."
+)
+
+
+@contextmanager
+def _watched_modes(inputs: Any) -> Iterator[None]:
+    """Refuse training without dropout, and validation with it; neither leaves a certain trace in the model."""
+    seen: set[tuple[bool, bool]] = set()
+
+    def look(module: nn.Module, _: Any) -> None:
+        if isinstance(module, nn.Dropout) and module.p > 0:
+            seen.add((torch.is_grad_enabled(), module.training))
+
+    handle = nn.modules.module.register_module_forward_pre_hook(look)
+    try:
+        yield
+    finally:
+        handle.remove()
+    if (True, False) in seen and (True, True) not in seen:
+        raise RefusedError(_TRAINED_IN_EVALUATION_MODE)
+    if (False, True) in seen and not {(False, False), (True, False)} & seen:
+        raise RefusedError(_VALIDATED_IN_TRAINING_MODE)
+
+
+def _find_post_norm(model: nn.Module) -> str | None:
+    """Encoder layers that normalise after each sublayer, unlike the decoder layers."""
+    if all(part.norm_first for part in model.modules() if isinstance(part, Residual)):
+        return None
+    return (
+        '`norm="pre"` is missing\nYour encoder layers normalise each sum, as in the paper, and your decoder layers '
+        'each input. In the `ModelConfig`, `norm="pre"` makes the package\'s layers pre-norm, too.'
+    )
+
+
 def _find_other_losses(model: nn.Module, train: list[float], validation: list[float]) -> str | None:
     """Lists that are swapped, validation losses that aren't those of the validation set, or training on other data."""
     data = pocket_data()
@@ -3080,7 +3241,8 @@ def _examine_run(result: Any) -> str | None:
     guessing = math.log(len(data.tokenizer))
     source, target = next(iter(_make_batches(data.test, 400, 0)))
     return (
-        _find_chance(model, source, target)
+        _find_post_norm(model)
+        or _find_chance(model, source, target)
         or (_judge_curves(train, validation, guessing) if _has_diverged(train, guessing) else None)
         or _find_blindness(model, source, target)
         or _find_leak(model, source, target)
@@ -3231,7 +3393,7 @@ def _judge_translations(model: nn.Module, validation: list[float]) -> str | None
     return f"BLEU {score:.1f} on unseen sentences, and the goal is {BLEU_GOAL}\n{advice}"
 
 
-@topic.training_exercise(_draw_data, _examine_run, TRAINING_SECONDS)
+@topic.training_exercise(_draw_data, _examine_run, TRAINING_SECONDS, _watched_modes)
 def train_translator(
     train: list[Pair], validation: list[Pair], vocab_size: int
 ) -> tuple[nn.Module, list[float], list[float]]:

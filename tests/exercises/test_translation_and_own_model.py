@@ -221,6 +221,14 @@ def test_batches_may_be_lists() -> None:
         (batches_with(lambda batches: [*map(list, zip(*batches, strict=True))]), "two lists instead of one"),
         (batches_with(lambda batches: [(s.tolist(), t.tolist()) for s, t in batches]), "a batch isn't made of tensors"),
         (batches_with(lambda batches: [(s.float(), t.float()) for s, t in batches]), "floats instead of ids"),
+        (
+            batches_with(lambda batches: [tuple(x.masked_fill(x == PAD, EOS) for x in b) for b in batches]),
+            "padded with eos",
+        ),
+        (
+            batches_with(lambda batches: [tuple(x.masked_fill(x == PAD, -100) for x in b) for b in batches]),
+            "padded with -100",
+        ),
         (batches_with(first=lambda pairs, key: pairs), "not sorted"),
         (lambda *inputs: None, "it returns None: is there a return statement at the end?"),
     ],
@@ -278,6 +286,84 @@ def fitted(validations: int = 1, epochs: int = 0, reset: Any = "each batch") -> 
     return answer
 
 
+def fitted_with_list(listed: Any) -> Any:
+    """The mean loss of an epoch as the sum over the length of what ``listed`` makes of the batches."""
+
+    def answer(
+        model: Any, optimizer: Any, epoch_batches: Any, loss_of: Any, validate: Any, n: int, patience: int
+    ) -> Any:
+        def batches_of(epoch: int) -> Any:
+            batches = listed(epoch_batches(epoch))
+            assert len(batches)
+            return batches
+
+        return fitted()(model, optimizer, batches_of, loss_of, validate, n, patience)
+
+    return answer
+
+
+def test_batches_are_an_iterable_and_need_not_have_a_length() -> None:
+    fit = train_your_own.topic.exercises["fit"]
+    assert fit.judge(fitted_with_list(list)) is None
+    said = str(fit.judge(fitted_with_list(lambda batches: batches))).splitlines()
+    assert said[0] == "it stopped with TypeError: object of type 'Loader' has no len()"
+    assert any(line.startswith("This is an iterable. A loop can go through its entries") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("number", "title"),
+    [
+        (0, "the normalised x added to self-attention"),
+        (1, "the normalised x added to cross-attention"),
+        (2, "the normalised x added to the feed-forward network"),
+    ],
+)
+def test_a_residual_connection_from_the_normalised_x_is_named(number: int, title: str) -> None:
+    class Layer(train_your_own.DecoderLayer):
+        def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+            sublayers = (
+                lambda y: self.self_attention(y, mask=own),
+                lambda y: self.cross_attention(y, memory, mask=memory_mask),
+                self.feed_forward,
+            )
+            for i, sublayer in enumerate(sublayers):
+                y = self.norms[i](x)
+                x = (y if i == number else x) + self.dropout(sublayer(y))
+            return x
+
+    assert first_line("DecoderLayer", Layer) == title
+
+
+def test_dropout_that_is_never_switched_off_is_named() -> None:
+    class HalfDropped(train_your_own.DecoderLayer):
+        def residual(self, x: Tensor, norm: nn.Module, sublayer: Any) -> Tensor:
+            return x + F.dropout(sublayer(norm(x)))
+
+    class Dropped(train_your_own.DecoderLayer):
+        def residual(self, x: Tensor, norm: nn.Module, sublayer: Any) -> Tensor:
+            return x + nn.Dropout(self.dropout.p)(sublayer(norm(x)))
+
+    assert first_line("DecoderLayer", HalfDropped) == "always half of the entries dropped"
+    assert first_line("DecoderLayer", Dropped) == "dropout in evaluation mode as well"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "title"),
+    [
+        (lambda train, validation: validation.index(max(validation)), "the highest validation loss is marked"),
+        (lambda train, validation: train.index(max(train)), "the highest training loss is marked"),
+        (lambda train, validation: 0, "the first epoch is marked"),
+        (lambda train, validation: validation.index(min(validation)) + 1, "the line is one epoch too late"),
+    ],
+)
+def test_a_line_at_another_epoch_is_named(epoch: Any, title: str) -> None:
+    def plotted(axes: Any, train: list[float], validation: list[float]) -> None:
+        train_your_own._draw_losses(axes, train, validation, marked=False)
+        axes.axvline(epoch(train, validation) + 1)
+
+    assert first_line("plot_losses", plotted) == title
+
+
 def bleu_of(decoded: Any) -> Any:
     def answer(model: nn.Module, batches: Any, translate: Any, decode: Any) -> float:
         model.eval()
@@ -304,6 +390,7 @@ def test_the_answers_of_these_tests_are_right_but_for_their_slips() -> None:
         ("validation_loss", loss_with(ignore_index=PAD, once=True), "only the first batch"),
         ("validation_loss", loss_with(ignore_index=PAD, label_smoothing=0.1),
          "label smoothing in the validation loss"),
+        ("fit", fitted(epochs=-1), "the last epoch left out"),
         ("fit", fitted(validations=2), "validated too often"),
         ("fit", fitted(epochs=1), "one epoch too many"),
         ("fit", fitted(reset="each epoch"), "gradients reset once per epoch"),
@@ -323,7 +410,10 @@ def test_the_image_that_is_seen_counts() -> None:
         axes.pcolormesh(weights.numpy(), vmin=0, vmax=1)
 
     assert first_line("plot_attention", drawn_twice) == "each image has its own scale"
-    assert first_line("plot_attention", as_a_mesh) == "no image in the axes"
+    said = message("plot_attention", as_a_mesh).splitlines()
+    assert said[0] == "✗ plot_attention: no image in the axes"
+    assert said[1].startswith("Your code draws the weights in another way, such as with `pcolormesh`")
+    assert "pcolormesh" not in message("plot_attention", lambda axes, weights, *labels: axes.plot(weights))
 
 
 # The capstone ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Blanks that train: what a faulty training leaves behind is recognised, and a right one reaches the goal."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -141,6 +142,45 @@ def summed(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 def swapped(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return checks._loss_of(model, (batch[1], batch[0]))
+
+
+class PostNorm(checks.Transformer):
+    """The encoder layers that `norm="post"`, the default, makes."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.encoder = nn.ModuleList(
+            checks.EncoderLayer(dataclasses.replace(config, norm="post")) for _ in self.encoder
+        )
+
+
+def test_the_norm_that_is_asked_for_is_checked() -> None:
+    assert judged(1, count=100, build=PostNorm) == '`norm="pre"` is missing'
+
+
+def in_evaluation_mode(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return checks._loss_of(model.eval(), batch)
+
+
+def always_in_training_mode(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return checks._loss_of(model.train(), batch)
+
+
+def test_the_wrong_mode_is_recognised_in_training_and_in_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    (trial,) = TRIALS
+
+    def said(**settings: Any) -> str:
+        def answer(train: Any, validation: Any, vocab_size: int) -> Any:
+            return checks._train_translator(train[:50], validation[:10], vocab_size, max_epochs=1, **settings)
+
+        return str(trial.judge(answer)).splitlines()[0]
+
+    assert said(loss_of=in_evaluation_mode) == "trained in evaluation mode"
+    for right in (checks._loss_of, always_in_training_mode):
+        assert said(loss_of=right).startswith("the training loss goes from ")
+    validate = checks._validate
+    monkeypatch.setattr(checks, "_validate", lambda model, batches: validate(model, batches, switch=False))
+    assert said() == "validated in training mode"
 
 
 def test_another_loss_is_recognised() -> None:
