@@ -1999,7 +1999,7 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if _overflows(gradient):
-        return weight - learning_rate * gradient.float() / scale, scale / 2, 1
+        return weight - learning_rate * gradient.float() / (scale / 2), scale / 2, 1
     return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
 
 
@@ -2084,7 +2084,7 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if _overflows(gradient):
         return weight, scale / 2, 0
-    return _good_step(weight, (gradient.bfloat16() / scale).float(), learning_rate, scale, good, interval)
+    return _good_step(weight, gradient.bfloat16() / scale, learning_rate, scale, good, interval)
 
 
 @loss_scaling_step.mistake(
@@ -2338,8 +2338,7 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     "tokens.",
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
-    means = [_weighted_sum([g], [n]) / max(1, sum(n)) for g, n in zip(gradients, n_tokens, strict=True)]
-    return _mean_of_gpu(means, [*map(len, gradients)])
+    return _mean_of_gpu(_means_of_gpus(gradients, n_tokens), [*map(len, gradients)])
 
 
 @step_gradient.mistake(
@@ -2375,12 +2374,70 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return _mean_of_gpu(gradients[-1], n_tokens[-1])
 
 
+@step_gradient.mistake("the first GPU left out", "The first GPU is missing. Where does your loop begin?")
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _mean_of_listed(gradients[1:], n_tokens[1:])
+
+
+def _mean_of_listed(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    """The mean as a loop computes it: without any batches, it divides 0 by 0."""
+    total: Any = 0
+    for gradient, n in zip(chain(*gradients), chain(*n_tokens), strict=True):
+        total = total + n * gradient
+    return total / sum(map(sum, n_tokens))
+
+
 @step_gradient.mistake(
-    "the first GPU left out",
-    "The first GPU is missing. Where does your loop begin?",
+    "the last batch of each GPU left out",
+    "The last batch of each GPU is missing, so a GPU with a single batch counts for nothing. Where does your loop end?",
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
-    return _weighted_sum(gradients[1:], n_tokens[1:]) / sum(map(sum, n_tokens[1:])) if gradients[1:] else torch.zeros(1)
+    return _mean_of_listed([g[:-1] for g in gradients], [n[:-1] for n in n_tokens])
+
+
+@step_gradient.mistake(
+    "the mean over the GPUs, idle ones included",
+    "Each GPU's own mean is right, but then you average over the GPUs as if all had the same number of tokens, even "
+    "one that has none. Weight each GPU by its tokens.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return torch.stack(_means_of_gpus(gradients, n_tokens)).mean(dim=0)
+
+
+@step_gradient.mistake(
+    "the sum of the GPUs' means",
+    "Each GPU's own mean is right, but then you add the means, so the gradient grows with the number of GPUs that have "
+    "tokens. Weight each GPU by its tokens, and divide by all of them.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return torch.stack(_means_of_gpus(gradients, n_tokens)).sum(dim=0)
+
+
+def _means_of_gpus(gradients: Gradients, n_tokens: Counts) -> list[Tensor]:
+    """Each GPU's own mean; zeros if it has no tokens."""
+    return [_weighted_sum([g], [n]) / max(1, sum(n)) for g, n in zip(gradients, n_tokens, strict=True)]
+
+
+@step_gradient.mistake(
+    "the mean of the means, without empty batches",
+    "You leave out batches without tokens, but you average the others as if all had the same number of tokens. "
+    "Multiply "
+    "each gradient by its number of tokens first.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    pairs = zip(chain(*gradients), chain(*n_tokens), strict=True)
+    return torch.stack([gradient for gradient, n in pairs if n]).mean(dim=0)
+
+
+@step_gradient.mistake(
+    "each divided by its tokens, and nothing else",
+    "You divide each gradient by its number of tokens, and add. It is a mean already: multiply by its number of "
+    "tokens, "
+    "add, and divide by all tokens.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    pairs = zip(chain(*gradients), chain(*n_tokens), strict=True)
+    return torch.stack([gradient / max(1, n) for gradient, n in pairs]).sum(dim=0)
 
 
 @step_gradient.mistake(
