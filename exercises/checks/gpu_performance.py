@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from exercises.calls import Inputs
@@ -1249,6 +1249,24 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 
 @blockwise_attention.mistake(
+    "the last block filled up with zeros",
+    "You fill up the last block with keys of zeros. They have the score 0, and so they get a weight as if they were "
+    "keys. Let the last block be shorter.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    rows = (0, 0, 0, -key.size(-2) % block)
+    return attention(query, nn.functional.pad(key, rows), nn.functional.pad(value, rows))[0]
+
+
+@blockwise_attention.mistake(
+    "powers of 2",
+    "You compute powers of 2. An exponential is a power of e.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    return attention(query * math.log(2), key, value)[0]
+
+
+@blockwise_attention.mistake(
     "a softmax instead of the exponentials",
     "You take a softmax of the scores of a block, which makes every block weigh the same. Take exponentials relative "
     "to the maximum, and divide only at the end.",
@@ -1652,6 +1670,14 @@ Scaled = tuple[Tensor, float, int]
         "gradient": torch.tensor([60_000.0, -50_000.0]).half(),
         "learning_rate": 0.5,
         "scale": 32_768.0,
+        "good_steps": 2,
+        "growth_interval": 5,
+    },
+    {
+        "weight": torch.tensor([1.25, -0.75]),
+        "gradient": torch.zeros(2).half(),
+        "learning_rate": 0.5,
+        "scale": 4.0,
         "good_steps": 2,
         "growth_interval": 5,
     },
@@ -2078,6 +2104,38 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 
 @loss_scaling_step.mistake(
+    "the scale grows in the wrong steps",
+    "Your scale doubles in each step but the one in which it should: the condition, or its two results, are the wrong "
+    "way round.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    stepped = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)[0]
+    return (stepped, scale, good + 1) if good + 1 == interval else (stepped, 2 * scale, 0)
+
+
+@loss_scaling_step.mistake(
+    "the scale doubles in each good step",
+    "You double the scale after every good step. Wait until there are `growth_interval` of them in a row: until then, "
+    "the scale stays as it is, and the number of good steps grows.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, good + 1)
+
+
+@loss_scaling_step.mistake(
+    "a gradient of zeros taken for an overflow",
+    "You skip the step and halve the scale if all numbers of the gradient are 0. They are finite: this is a good step, "
+    "and a smaller scale would make even more of them 0.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient) or not gradient.any():
+        return weight, scale / 2, 0
+    return loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
     "unscaled in bfloat16",
     "You convert the gradient to bfloat16, which has only two or three digits. Convert it to float32.",
 )
@@ -2446,6 +2504,24 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return _weighted_sum(gradients[:1], n_tokens[:1]) / sum(map(sum, n_tokens))
+
+
+@step_gradient.mistake(
+    "divided by the tokens of the first GPU",
+    "You divide by the tokens of the first GPU. Divide by the tokens of all GPUs together.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    return _weighted_sum(gradients, n_tokens) / torch.tensor(sum(n_tokens[0]))
+
+
+@step_gradient.mistake(
+    "weighted by the tokens twice",
+    "You multiply each gradient by the tokens of its batch, and the sum of each GPU by the GPU's tokens once more. The "
+    "sums of the GPUs may be added as they are.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    sums = [_weighted_sum([g], [n]) for g, n in zip(gradients, n_tokens, strict=True)]
+    return _mean_of_gpu(sums, [*map(sum, n_tokens)])
 
 
 @step_gradient.mistake(

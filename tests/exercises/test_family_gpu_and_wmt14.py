@@ -390,6 +390,12 @@ def attention_work(n: int, m: int, keys: int) -> int:
         ("loss_scaling_step", scaled_unless(lambda g: not g.flatten()[-1].isfinite()),
          "only the last number is examined"),
         ("loss_scaling_step", skipped_step_counted, "the skipped step counts as a good one"),
+        ("loss_scaling_step", scaled_unless(lambda g: not g.isfinite().all() or not g.any()),
+         "a gradient of zeros taken for an overflow"),
+        ("step_gradient", lambda gradients, n_tokens: sum(
+            n * g for of_gpu, counts in zip(gradients, n_tokens, strict=True)
+            for g, n in zip(of_gpu, counts, strict=True)) / len(gradients),
+         "divided by the number of GPUs"),
         ("step_gradient", ended_by_an_empty_batch, "a batch without tokens ends the loop"),
         ("step_gradient", sums_of_gpus_averaged, "added within a GPU, averaged over the GPUs"),
         ("training_flop", flop_with(attention_work, layers=1), "attention in one layer only"),
