@@ -2479,8 +2479,7 @@ def _means_of_gpus(gradients: Gradients, n_tokens: Counts) -> list[Tensor]:
 @step_gradient.mistake(
     "the mean of the means, without empty batches",
     "You leave out batches without tokens, but you average the others as if all had the same number of tokens. "
-    "Multiply "
-    "each gradient by its number of tokens first.",
+    "Multiply each gradient by its number of tokens first.",
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     pairs = zip(chain(*gradients), chain(*n_tokens), strict=True)
@@ -2490,8 +2489,7 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 @step_gradient.mistake(
     "each divided by its tokens, and nothing else",
     "You divide each gradient by its number of tokens, and add. It is a mean already: multiply by its number of "
-    "tokens, "
-    "add, and divide by all tokens.",
+    "tokens, add, and divide by all tokens.",
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     pairs = zip(chain(*gradients), chain(*n_tokens), strict=True)
