@@ -16,7 +16,7 @@ from book.browser import find_browser, launch, serve_book, visit
 
 PATH = Path(__file__).parent / "images" / "live.webp"
 SENTENCE = "I'm happy because the sun is shining."
-HEAD = "decoder.2.cross_attention, head 4 is on"
+HEAD = "Cross-attention, layer 3, head 4 is on"
 SIZE = ViewportSize(width=760, height=560)
 STYLE = """
 .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header-article, #pst-back-to-top { display: none !important; }

@@ -43,12 +43,13 @@ const meanOf = (heads) =>
   heads[0].map((row, query) => Array.from(row, (_, key) => heads.reduce((sum, rows) => sum + rows[query][key], 0) / heads.length));
 
 /**
- * Draw a translation, and a heat map of what its tokens attend to in the source, the mean over the heads of a layer.
+ * Draw a translation, and a heat map of what the decoder attends to in the source when it predicts each token, the mean over
+ * the heads of a layer.
  *
  * @param {Object} shown
  * @param {string[]} shown.texts the sentence and its translation.
  * @param {string[]} shown.source the tokens of the source, for the columns.
- * @param {string[]} shown.target the tokens of the translation, for the rows.
+ * @param {string[]} shown.target the tokens that are predicted, for the rows.
  * @param {Float32Array[][]} shown.heads the weights of the layer's heads.
  * @param {string} shown.note a line below the map.
  * @returns {HTMLCanvasElement} black on white, whatever the colours of the page are.

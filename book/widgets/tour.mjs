@@ -100,7 +100,7 @@ export const translatorSteps = ({ input, tokens, heads, tree, softmax }, ablate,
   {
     title: "attention",
     target: heads,
-    text: "Each square shows what one attention head does: a row for each token, bright where this token attends to. In cross-attention, the tokens of the translation attend to those of the source.",
+    text: "Each square shows what one attention head does: the lighter a cell, the more its row attends to its column. In cross-attention, a row is the token that is being predicted, and the columns are the tokens of the source.",
   },
   { title: "one head switched off", target: heads, text: ablate, undo: restore },
   {

@@ -31,12 +31,36 @@ const BEAM_SIZE = 4, LENGTH_PENALTY = 0.6;
 
 const IN_ADVANCE = "The translation shown was computed in advance.";
 
-/** The titles of the groups of heads. */
+/** The groups of heads: what their layers are called, the title, and what rows and columns are. */
 const HEAD_GROUPS = {
-  cross_attention: "Cross-attention: the translation attends to the source",
-  encoder_self: "Encoder self-attention: the source attends to itself",
-  decoder_self: "Decoder self-attention: the translation attends to itself",
+  cross_attention: [
+    "cross-attention",
+    "Cross-attention: the translation attends to the source",
+    "A row is the token of the translation that is being predicted, as in the chapters. The decoder has read only the tokens before it. A column is a token of the source.",
+  ],
+  encoder_self: [
+    "encoder self-attention",
+    "Encoder self-attention: the source attends to itself",
+    "Rows and columns are the tokens of the source.",
+  ],
+  decoder_self: [
+    "decoder self-attention",
+    "Decoder self-attention: the translation attends to itself",
+    "A row is again the token that is being predicted, and the columns are the tokens that the decoder has read: <bos>, which marks the beginning, and then the translation. " +
+      "A row can attend to the token right before its own and to earlier ones.",
+  ],
 };
+
+/** Return the key in `HEAD_GROUPS` of an attention layer. */
+const groupOf = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
+
+/** Return which layer an attention layer is in, counted from 1: "layer 3" for "decoder.2.cross_attention". */
+const layerOf = (name) => `layer ${Number(name.split(".")[1]) + 1}`;
+
+/** Return what an attention layer is called: "cross-attention, layer 3". */
+const titleOf = (name) => `${HEAD_GROUPS[groupOf(name)][0]}, ${layerOf(name)}`;
+
+const capitalize = (text) => text[0].toUpperCase() + text.slice(1);
 
 const STYLE = `
 .translator { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; }
@@ -84,6 +108,8 @@ const STYLE = `
 .translator .head canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; }
 .translator .head label { flex-direction: row; align-items: center; font-size: .8rem; padding: .2rem 0; }
 .translator .head.off canvas { opacity: .2; }
+.translator .in-python { margin: .4rem 0; font-size: .9rem; }
+.translator .in-python summary { font-weight: normal; }
 .translator .large table { border-collapse: collapse; font-size: .8rem; width: auto; margin: 0; }
 .translator .large :is(td, th) { padding: 0; min-width: 1.3rem; height: 1.3rem; font-weight: normal; }
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
@@ -159,7 +185,7 @@ function render({ model, el }) {
   const steps = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
   const stepsFold = h("details", { ontoggle: () => drawSteps() }, h("summary", {}, "The search step by step, as a table"), steps);
   const stages = createStages(model.get("chapters"));
-  const large = h("div");
+  const large = h("div", { class: "enlarged" });
   const heads = h("div");
   const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
   const form = h(
@@ -170,7 +196,7 @@ function render({ model, el }) {
   );
   const treeFold = h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
   const howToRead =
-    "A row is a token that attends, a column a token that it attends to; the lighter a cell, the larger the weight. " +
+    "Each square is the heat map of one attention head: its rows attend to its columns, and the lighter a cell, the larger the weight. " +
     "Click a map to enlarge it; untick a head to ablate it (switch it off).";
   const headsFold = h("details", { open: true }, h("summary", {}, "Attention heads"), h("p", { class: "status" }, howToRead), allOn, large, heads);
   const { tokens, softmax } = stages.parts;
@@ -244,9 +270,9 @@ function render({ model, el }) {
     const { source, target, vocabulary, record } = stages.shown();
     const [layer, heads] = Object.entries(record.weights).filter(([name]) => name.endsWith("cross_attention")).at(-1);
     const tokens = (ids) => ids.map((id) => vocabulary[id]);
-    const off = Object.entries(ablated).flatMap(([name, ones]) => ones.map((head) => `${name}, head ${head + 1}`));
-    const note = [`Mean weights of ${layer}`, ...(off.length ? [`off: ${off.join("; ")}`] : []), document.title.split(" — ").at(-1)].join(" · ");
-    const canvas = drawImage({ texts: [truncate(sentence.value), translation.textContent], source: tokens(source), target: tokens(target), heads, note });
+    const off = Object.entries(ablated).flatMap(([name, ones]) => ones.map((head) => `${titleOf(name)}, head ${head + 1}`));
+    const note = [`Mean weights of the ${titleOf(layer)}`, ...(off.length ? [`off: ${off.join("; ")}`] : []), document.title.split(" — ").at(-1)].join(" · ");
+    const canvas = drawImage({ texts: [truncate(sentence.value), translation.textContent], source: tokens(source), target: tokens([...target.slice(1), EOS]), heads, note });
     return new ClipboardItem({ "image/png": new Promise((resume) => canvas.toBlob(resume)) });
   }
 
@@ -458,7 +484,7 @@ function render({ model, el }) {
     tree.replaceChildren(searchTree(...search, label));
     drawSteps();
     stages.show({ model, source, target, vocabulary: tokenizer.vocabulary, record, logits });
-    drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
+    drawHeads({ record, source: tokenizer.pieces(source), read: tokenizer.pieces(target), predicted: tokenizer.pieces([...target.slice(1), EOS]) });
     return true;
   }
 
@@ -476,7 +502,7 @@ function render({ model, el }) {
     if (!(await start(0))) return changed;
     const after = translation.textContent;
     const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
-    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change} To test another sentence, go back, type it, and come forward again.`;
+    return `Of all heads of cross-attention, head ${head + 1} in ${layerOf(name)} matters most for this sentence, so it has been switched off. ${change} To test another sentence, go back, type it, and come forward again.`;
   }
 
   /** For the tour: undo `ablateOneHead`. */
@@ -507,7 +533,10 @@ function render({ model, el }) {
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
 
-  /** Draw the small heat maps of all heads, and the large one if a head is enlarged; null only turns all checkboxes on. */
+  /**
+   * Draw the small heat maps of all heads, and the large one if a head is enlarged; null only turns all checkboxes on. The rows
+   * of the decoder's maps are labelled with the tokens that are predicted, as in the chapters.
+   */
   function drawHeads(weights) {
     if (!weights) {
       heads.querySelectorAll("input").forEach((box) => { box.checked = true; });
@@ -519,15 +548,26 @@ function render({ model, el }) {
       large.replaceChildren();
       if (!enlarged) return;
       const [name, head] = enlarged;
-      const queries = name.startsWith("encoder") ? weights.source : weights.target;
-      const keys = name.endsWith("cross_attention") ? weights.source : queries;
+      const queries = name.startsWith("encoder") ? weights.source : weights.predicted;
+      const keys = groupOf(name) === "decoder_self" ? weights.read : weights.source;
       const closeLarge = () => {
         enlarged = null;
         drawLarge();
         heads.querySelector(`[data-head="map ${name}, head ${head + 1}"]`)?.focus();
       };
       const close = h("button", { type: "button", onclick: closeLarge }, "Close");
-      large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(weights.record.weights[name][head], queries, keys));
+      large.append(
+        h("p", {}, h("strong", {}, capitalize(`${titleOf(name)}, head ${head + 1}`)), " ", close),
+        h("p", { class: "status" }, HEAD_GROUPS[groupOf(name)][2]),
+        largeMap(weights.record.weights[name][head], queries, keys),
+        h(
+          "details",
+          { class: "in-python" },
+          h("summary", {}, "This head in Python"),
+          h("code", {}, `with ablate_heads(translator.model, {"${name}": [${head}]}):`),
+          " switches it off. Python counts layers and heads from 0.",
+        ),
+      );
     };
     const headElement = (name, head, rows) => {
       const isOff = () => ablated[name]?.includes(head) ?? false;
@@ -537,32 +577,31 @@ function render({ model, el }) {
         start(0);
       };
       const show = () => { enlarged = [name, head]; drawLarge(); large.scrollIntoView({ block: "nearest", behavior: "instant" }); };
-      const label = `${name}, head ${head + 1}`;
+      const label = `${titleOf(name)}, head ${head + 1}`, key = `${name}, head ${head + 1}`;
       return h(
         "div",
         { class: isOff() ? "head off" : "head" },
-        h("button", { type: "button", onclick: show, "aria-label": `Enlarge ${label}`, "data-head": `map ${label}` }, smallMap(rows)),
+        h("button", { type: "button", onclick: show, "aria-label": `Enlarge ${label}`, "data-head": `map ${key}` }, smallMap(rows)),
         h(
           "label",
           {},
-          h("input", { type: "checkbox", onchange: toggle, checked: !isOff(), "aria-label": `${label} is on`, "data-head": `box ${label}` }),
+          h("input", { type: "checkbox", onchange: toggle, checked: !isOff(), "aria-label": `${capitalize(label)} is on`, "data-head": `box ${key}` }),
           `head ${head + 1}`,
         ),
       );
     };
-    const layerNumber = (name) => `layer ${Number(name.split(".")[1]) + 1}: `; // the code counts from 0
-    const kind = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
     const wasOpen = Object.fromEntries([...heads.children].map((fold) => [fold.dataset.kind, fold.open]));
     heads.replaceChildren(
-      ...Object.entries(HEAD_GROUPS).map(([key, title]) =>
+      ...Object.entries(HEAD_GROUPS).map(([key, [, title, rowsAndColumns]]) =>
         h(
           "details",
           { "data-kind": key, open: wasOpen[key] ?? key === "cross_attention" },
           h("summary", {}, title),
+          h("p", { class: "status" }, rowsAndColumns),
           ...Object.entries(weights.record.weights)
-            .filter(([name]) => kind(name) === key)
+            .filter(([name]) => groupOf(name) === key)
             .map(([name, layer]) =>
-              h("fieldset", { class: "layer" }, h("legend", {}, layerNumber(name), h("code", {}, name)), ...layer.map((rows, head) => headElement(name, head, rows))),
+              h("fieldset", { class: "layer" }, h("legend", {}, capitalize(layerOf(name))), ...layer.map((rows, head) => headElement(name, head, rows))),
             ),
         ),
       ),

@@ -40,7 +40,7 @@ def puppeteer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address: str) -> None:
     script = Path(__file__).with_name("firefox.mjs")
-    box = "decoder.2.cross_attention, head 1 is on"
+    box = "Cross-attention, layer 3, head 1 is on"
     command = ["node", script, puppeteer, firefox, f"{address}book/live.html", SENTENCE, box]
     process = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert process.returncode == 0, process.stderr[-3000:]

@@ -4,10 +4,12 @@ from functools import cache
 from itertools import product
 
 import pytest
+import torch
 
 from book._ext.widgets import MODELS
 from transformer.data.sentences import split_sentences
-from transformer.inspection import ablate_heads
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import ablate_heads, record_attention
 from transformer.interactive.widgets import quantized
 from transformer.models import load_model
 
@@ -50,6 +52,11 @@ def n_best(tab):
     return [(row[1], row[3]) for row in cells]
 
 
+def head_box(tab, layer, head):
+    """Return the checkbox of a head, which is counted from 0 as in Python."""
+    return tab.locator(f"[data-head='box {layer}, head {head + 1}']")
+
+
 @cache
 def expected(sentence, alpha=0.6, beam=4, model=MODEL):
     """Return PyTorch's translations and scores."""
@@ -71,7 +78,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
 
     for layer, heads in OFF.items():
         for head in heads:
-            change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
+            change(tab, head_box(tab, layer, head).uncheck)
     translator = quantized(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
@@ -131,7 +138,7 @@ def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
     tab, _ = live
     tab.locator("[data-head='map decoder.2.cross_attention, head 1']").press("Enter")
     tab.locator(".translator .large tbody tr").nth(1).focus()
-    assert " → " in tab.inner_text(".translator .large .status")
+    assert " → " in tab.inner_text(".translator .large .status[aria-live]")
     tab.emulate_media(forced_colors="active")
     colours = ".translator .large td[style]", "cells => cells.map(cell => getComputedStyle(cell).backgroundColor)"
     assert len(set(tab.eval_on_selector_all(*colours))) > 9, "Windows's high contrast hides the weights"
@@ -140,6 +147,40 @@ def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
     change(tab, lambda: tab.locator(box).press("Space"))
     assert not tab.locator(box).is_checked()
     assert tab.evaluate("box => document.activeElement.matches(box)", box), "the focus was lost"
+
+
+def test_a_row_of_the_decoder_is_the_token_that_is_predicted(live):
+    """As in the figures of the chapters."""
+    tab, _ = live
+    change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
+    translator = quantized(load_model(MODEL, "cpu"))
+    ((best, *_),) = translator.beam_search([SENTENCE], n_best=4)
+    source, target = torch.tensor([[*translator.tokenizer.encode(SENTENCE), EOS]]), [BOS, *best.hypothesis.tokens]
+    with torch.no_grad(), record_attention(translator.model) as recorded:
+        translator.model(source, torch.tensor([target]))
+    pieces = [
+        [piece.removeprefix("▁") for piece in translator.tokenizer.pieces(ids)]
+        for ids in (source[0].tolist(), target, [*target[1:], EOS])
+    ]
+    reads, is_read, predicted = pieces
+    for name, rows, columns in (
+        ("encoder.0.self_attention", reads, reads),
+        ("decoder.0.self_attention", predicted, is_read),
+        ("decoder.2.cross_attention", predicted, reads),
+    ):
+        kind = "cross_attention" if "cross" in name else f"{name.partition('.')[0]}_self"
+        tab.eval_on_selector(f"[data-kind={kind}]", "fold => { fold.open = true }")
+        tab.locator(f"[data-head='map {name}, head 2']").press("Enter")
+        shown = tab.locator(".translator .enlarged")
+        assert shown.locator("th[scope=row]").all_inner_texts() == rows
+        assert shown.locator("th[scope=col]").all_inner_texts() == columns
+        assert ("that is being predicted" in shown.inner_text()) == (rows is predicted)
+        shown.locator("tbody tr").nth(3).focus()
+        weights = recorded[name][0, 1, 3]
+        reading = f"{rows[3]} → {columns[weights.argmax()]}: {weights.max():.3f}"
+        assert shown.locator(".status[aria-live]").inner_text() == reading
+        shown.locator("summary").click()
+        assert f'{{"{name}": [1]}}' in shown.inner_text()
 
 
 def test_another_model_comes_with_its_own_examples(live):
@@ -266,7 +307,7 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
     change(tab, lambda: tab.select_option(".translator select", label="English to German: captions of photographs"))
     change(tab, lambda: tab.fill(".translator textarea", "Two dogs & a cat? #1"))
     change(tab, lambda: tab.get_by_label("Beam size", exact=True).fill("2"))
-    change(tab, lambda: tab.get_by_label("decoder.2.cross_attention, head 4 is on", exact=True).uncheck())
+    change(tab, lambda: tab.get_by_label("Cross-attention, layer 3, head 4 is on", exact=True).uncheck())
     tab.get_by_role("button", name="Copy link").click()
     wait_for_status(tab, "The link is on your clipboard.")
     link = tab.evaluate("navigator.clipboard.readText()")

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.barriers import BARRIERS
 from tests.book.conftest import MODEL, OTHER, SENTENCE
-from tests.book.test_live import STATUS, TRANSLATION, as_shown, change, expected, n_best, wait_for_status
+from tests.book.test_live import STATUS, TRANSLATION, as_shown, change, expected, head_box, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import describe_model, javascript, model_files, quantized
@@ -51,7 +51,7 @@ def check_translations(tab):
     tab.locator("[data-kind=encoder_self] summary").click()
     for layer, heads in OFF.items():
         for head in heads:
-            change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
+            change(tab, head_box(tab, layer, head).uncheck)
     assert n_best(tab) == expected_ablated(OTHER) != expected(OTHER, model=MODEL)
     assert tab.inner_text(TRANSLATION) == expected_ablated(OTHER)[0][0]
 

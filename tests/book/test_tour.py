@@ -95,7 +95,7 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     open_page(tab, written)
     go_to_step(tab, 4)
     name, head = most_important_head()
-    assert f"head {head + 1} of {name}" in tab.locator(".tour").inner_text()
+    assert f"head {head + 1} in layer {int(name.split('.')[1]) + 1} matters most" in tab.locator(".tour").inner_text()
     assert "1 head is off" in tab.inner_text(STATUS)
     with ablate_heads((translator := load_model(MODEL, "cpu")).model, {name: [head]}):
         ((best,),) = translator.beam_search([SENTENCE])
