@@ -33,6 +33,34 @@ export function splitSentences(text) {
   return sentences;
 }
 
+/**
+ * Return the beginning of a text: as many whole sentences as fit into a number of characters; if not even the first one
+ * fits, as many words, or a part of the first one. A text that fits is returned as it is.
+ *
+ * @param {string} text
+ * @param {number} limit the largest number of characters, if runs of white space count as one.
+ * @returns {string}
+ */
+export function shorten(text, limit) {
+  const words = text.split(WHITE_SPACE).filter(Boolean);
+  const characters = (word) => [...word.slice(0, 2 * limit + 2)]; // a character takes one or two code units
+  let count = 0, length = -1;
+  for (; count < words.length; count++) {
+    length += 1 + characters(words[count]).length;
+    if (length > limit) break;
+  }
+  if (count === words.length) return text;
+  if (!count) return characters(words[0]).slice(0, limit).join("");
+  const fitting = words.slice(0, count).join(" ");
+  let whole = "";
+  for (const sentence of splitSentences(words.slice(0, count + 1).join(" "))) {
+    const longer = whole ? `${whole} ${sentence}` : sentence;
+    if (longer.length > fitting.length) break;
+    whole = longer;
+  }
+  return whole || fitting;
+}
+
 /** Return the length of a word without the last ones of its characters that are among some. */
 function lengthWithout(characters, word) {
   let length = word.length;

@@ -1,11 +1,11 @@
 // The live translator: it shows the translation of a sentence, the beam search and every attention head, without a server.
 
 import { largeMap, smallMap } from "./heatmap.mjs";
-import { blockShortcuts, h } from "./html.mjs";
+import { blockShortcuts, h, uniqueName } from "./html.mjs";
 import { startRecord, withHead } from "./model.mjs";
 import { format, slider } from "./parts.mjs";
 import { beamSearchSteps, lengthLimit } from "./search.mjs";
-import { splitSentences } from "./sentences.mjs";
+import { shorten, splitSentences } from "./sentences.mjs";
 import { drawImage, fromFragment, toFragment } from "./share.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
@@ -14,7 +14,7 @@ import { TOUR_STYLE, createTour, mostImportantHead, translatorSteps } from "./to
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
 import { legend, searchTable, searchTree } from "./tree.mjs";
 
-/** Longer input is cut, and the page shows a note. */
+/** Longer input is cut, if possible at the end of a sentence or word, and the page shows a note. */
 const MAX_CHARACTERS = 200, MAX_TOKENS = 64;
 
 /**
@@ -80,6 +80,10 @@ const STYLE = `
 .translator .status, .translator .about { color: var(--muted); margin: .4rem 0; font-size: .9rem; }
 .translator .status { min-height: 1.5em; }
 .translator .unsure { margin: .4rem 0; padding-left: .6rem; border-left: 3px solid var(--focus); }
+.translator .notes { flex: 1 0 100%; }
+.translator .notes:empty { display: none; }
+.translator :is(.result, .stages) { transition: opacity .15s; }
+.translator.busy :is(.result, .stages) { opacity: .4; transition-delay: .25s; } /* not while one types, on a fast machine */
 .translator .unsure:empty { display: none; }
 .translator .settings { margin: .6rem 0; }
 .translator .examples { margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; font-size: .85rem; }
@@ -134,11 +138,11 @@ const reason = (error) => error.message.replace(/\.$/, "");
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 
-/** Return the first MAX_CHARACTERS characters of a text. */
-function truncate(text) {
-  const characters = [...text.slice(0, 4 * MAX_CHARACTERS)]; // code points, of which one can take several code units
-  return characters.length > MAX_CHARACTERS ? characters.slice(0, MAX_CHARACTERS).join("") : text;
-}
+/** Return the part of a text that is translated. */
+const truncate = (text) => shorten(text, MAX_CHARACTERS);
+
+/** Return the last words of a text. */
+const ending = (text) => `… ${text.split(" ").slice(-4).join(" ").slice(-30)}`;
 
 function render({ model, el }) {
   const models = model.get("models"); // the models to choose from
@@ -158,10 +162,12 @@ function render({ model, el }) {
   let found = new Map(); // a sentence of the text → its source ids, the candidates of its search, its translations, and the time
   let foundWith = ""; // the model and the settings of these searches
 
+  const notesName = uniqueName("notes");
+  const notes = h("div", { class: "notes", id: notesName, "aria-live": "polite" }); // on the text, right below it
   const translateNow = (event) => { event.preventDefault(); start(0); };
   const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
   const sentence = h("textarea", {
-    rows: 1, autocomplete: "off", spellcheck: "false", enterkeyhint: "go",
+    rows: 1, autocomplete: "off", spellcheck: "false", enterkeyhint: "go", "aria-describedby": notesName,
     oninput: () => start(200), onkeydown: (event) => { if (event.key === "Enter" && !event.isComposing) translateNow(event); },
   });
   const chosenMenu = h("select", { onchange: () => start(0) });
@@ -176,23 +182,24 @@ function render({ model, el }) {
   );
   const examples = h("div", { class: "examples", role: "group", "aria-label": "Examples" });
   const from = h("span"), to = h("p", { class: "language" });
-  const translation = h("p", { class: "translation", "aria-live": "polite" });
+  const translation = h("p", { class: "translation result", "aria-live": "polite" });
   const status = h("p", { class: "status", role: "status" });
-  const unsure = h("p", { class: "unsure", "aria-live": "polite" });
+  const unsure = h("p", { class: "unsure result", "aria-live": "polite" });
   const about = h("p", { class: "about" });
-  const best = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
-  const tree = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
-  const steps = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
+  const best = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
+  const tree = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
+  const steps = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
   const stepsFold = h("details", { ontoggle: () => drawSteps() }, h("summary", {}, "The search step by step, as a table"), steps);
   const stages = createStages(model.get("chapters"));
-  const large = h("div", { class: "enlarged" });
-  const heads = h("div");
+  const large = h("div", { class: "enlarged result" });
+  const heads = h("div", { class: "result" });
   const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
   const form = h(
     "form",
     { onsubmit: translateNow },
     ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
     h("label", { class: "wide" }, from, sentence),
+    notes,
   );
   const treeFold = h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
   const howToRead =
@@ -202,33 +209,31 @@ function render({ model, el }) {
   const { tokens, softmax } = stages.parts;
   const tour = createTour(translatorSteps({ input: form, tokens, heads: headsFold, tree: treeFold, softmax }, ablateOneHead, restoreHeads));
 
-  el.replaceChildren(
-    h("style", {}, STYLE),
+  const root = h(
+    "div",
+    { class: "translator", ...blockShortcuts },
+    form,
+    to,
+    translation,
+    unsure,
+    examples,
+    ...(shared ? [share] : []),
+    status,
+    ...(folded ? [] : [about, tour]),
     h(
-      "div",
-      { class: "translator", ...blockShortcuts },
-      form,
-      to,
-      translation,
-      unsure,
-      examples,
-      ...(shared ? [share] : []),
-      status,
-      ...(folded ? [] : [about, tour]),
-      h(
-        "details",
-        { class: "how", open: !folded },
-        h("summary", {}, "See how it did that"),
-        chosen,
-        h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
-        h("form", { class: "settings" }, beamSize.el, lengthPenalty.el),
-        h("details", { open: true }, h("summary", {}, "The best translations"), best),
-        treeFold,
-        headsFold,
-      ),
-      ...(folded ? [about] : []), // below, so that a phone's first screen shows what can be unfolded
+      "details",
+      { class: "how", open: !folded },
+      h("summary", {}, "See how it did that"),
+      chosen,
+      h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
+      h("form", { class: "settings" }, beamSize.el, lengthPenalty.el),
+      h("details", { open: true }, h("summary", {}, "The best translations"), best),
+      treeFold,
+      headsFold,
     ),
+    ...(folded ? [about] : []), // below, so that a phone's first screen shows what can be unfolded
   );
+  el.replaceChildren(h("style", {}, STYLE), root);
   chooseModel();
   if (shared) restore();
   if (shared) addEventListener("hashchange", restore);
@@ -320,7 +325,7 @@ function render({ model, el }) {
     search = null;
     found.clear();
     chosen.hidden = true;
-    for (const part of [unsure, best, tree, steps, large, heads]) part.replaceChildren();
+    for (const part of [notes, unsure, best, tree, steps, large, heads]) part.replaceChildren();
     stages.clear();
   }
 
@@ -329,10 +334,26 @@ function render({ model, el }) {
     return beamSize.value() === BEAM_SIZE && lengthPenalty.value() === LENGTH_PENALTY && !Object.values(ablated).flat().length;
   }
 
+  /** Dim what belongs to the previous text or settings, until there is something new. */
+  function setBusy(isBusy) {
+    root.classList.toggle("busy", isBusy);
+    translation.setAttribute("aria-busy", isBusy);
+  }
+
   /** Translate the sentence, unless something changes within some milliseconds; return whether it was finished. */
   async function start(delay) {
     const thisRun = ++run;
     const isStale = () => run !== thisRun;
+    setBusy(found.size > 0);
+    const isFinished = await attempt(delay, isStale);
+    if (isStale()) return false;
+    if (isFinished) finished = thisRun;
+    setBusy(false);
+    return isFinished;
+  }
+
+  /** Do what `start` says, until the run is stale. */
+  async function attempt(delay, isStale) {
     const { sentences, translations } = models[modelMenu.value];
     if (!found.size) translation.textContent = (isInitial() && translations[sentences.indexOf(sentence.value)]) || "";
     // The page of the live translator goes on with the same sentence.
@@ -350,13 +371,12 @@ function render({ model, el }) {
       return false;
     }
     try {
-      if (isStale() || !(await translate(translator, isStale))) return false;
-      finished = thisRun;
-      return true;
+      return !isStale() && (await translate(translator, isStale));
     } catch (error) {
       if (isStale()) return false;
       status.textContent = `The translation failed: ${reason(error)}.`;
       translation.textContent = "";
+      clear();
       return false;
     }
   }
@@ -382,27 +402,34 @@ function render({ model, el }) {
     const text = truncate(sentence.value);
     const sentences = splitSentences(text).filter((one) => tokenizer.encode(one).length);
     const encoded = sentences.map((one) => tokenizer.encode(one));
+    const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
+    const remarks = [];
+    if (text !== sentence.value) {
+      remarks.push(`This text is longer than ${MAX_CHARACTERS} characters, so only its beginning is translated, up to “${ending(text)}”`);
+    }
+    if (encoded.some((ids) => ids.length > maxTokens)) remarks.push(`Only the first ${maxTokens} tokens of a sentence are translated.`);
     if (!sentences.length) {
       status.textContent = "Type a sentence.";
       translation.replaceChildren();
       clear();
+      showNotes(remarks);
       return true;
     }
+    showNotes(remarks);
     const startTime = performance.now();
-    const isInAdvance = !found.size && translation.textContent;
+    const meanwhile = found.size ? " Until then, you see the previous translation." : translation.textContent ? ` ${IN_ADVANCE}` : "";
     let lastPause = startTime, isSlow = false;
     const goOn = async () => {
       if (performance.now() - lastPause > SLICE) {
         await pause();
         lastPause = performance.now();
-        if (lastPause - startTime > 500 && !isSlow) status.textContent = isInAdvance ? `Translating ... ${IN_ADVANCE}` : "Translating ...";
+        if (lastPause - startTime > 500 && !isSlow) status.textContent = `Translating ...${meanwhile}`;
         isSlow = lastPause - startTime > 500;
       }
       return !isStale();
     };
 
     const { trainedOn, threshold = UNSURE } = models[modelMenu.value];
-    const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
     const existing = ([name, heads]) => [name, [...new Set(heads)].filter((head) => model.hasHead(name, head))];
     ablated = Object.fromEntries(Object.entries(ablated).map(existing)); // a link may carry others
     model.ablated = ablated;
@@ -426,20 +453,23 @@ function render({ model, el }) {
     if (!(await explain({ model, tokenizer }, results[chosenMenu.value], goOn))) return false;
 
     const milliseconds = [...found.values()].reduce((total, one) => total + one.milliseconds, 0);
-    const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
-    if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
-    if (encoded.some((ids) => ids.length > maxTokens)) notes.push(`Only the first ${maxTokens} tokens of a sentence were translated.`);
+    const report = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
     const isCutOff = ({ source, hypotheses }) => hypotheses[0].tokens.length + 1 === lengthLimit(model, source); // eos counts
-    if (results.some(isCutOff)) notes.push("A translation was cut off at the longest length that the search allows.");
+    if (results.some(isCutOff)) report.push("A translation was cut off at the longest length that the search allows.");
     const ids = encoded.flat();
-    if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
-    if (ids.some((id) => tokenizer.isByte(id))) notes.push("Characters that the vocabulary does not have were read as bytes.");
-    if (isForeign) notes.push("The link is for a model that this page doesn't have.");
+    if (ids.includes(UNK)) report.push("The model does not know some of these characters (⁇ or <unk>).");
+    if (ids.some((id) => tokenizer.isByte(id))) report.push("Characters that the vocabulary does not have were read as bytes.");
+    if (isForeign) report.push("The link is for a model that this page doesn't have.");
     isForeign = false;
     const ablatedCount = Object.values(ablated).flat().length;
-    if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
-    status.textContent = notes.join(" ");
+    if (ablatedCount) report.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
+    status.textContent = report.join(" ");
     return true;
+  }
+
+  /** Show what is to be said of the text. */
+  function showNotes(texts) {
+    if (notes.textContent !== texts.join("")) notes.replaceChildren(...texts.map((text) => h("p", { class: "unsure" }, text)));
   }
 
   /** Return the translations of a source, and how they were found; null if there was no time to finish. */

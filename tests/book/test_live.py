@@ -18,7 +18,9 @@ MODEL = next(iter(MODELS))
 SENTENCE = "A black dog runs across the beach."
 TEXT = "Mr. Smith is here. Where is the station? I love you."
 OFF = {"decoder.2.cross_attention": [0, 3]}
-STATUS, TRANSLATION, BEST = (f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody"))
+STATUS, TRANSLATION, BEST, NOTES = (
+    f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody", ".notes")
+)
 
 
 @pytest.fixture
@@ -101,8 +103,8 @@ def test_the_sliders_set_beam_size_and_length_penalty(live):
 
 
 UNUSUAL_INPUT = {
-    "A dog. " * 1500: "Only the first 200 characters were translated",
-    "x" * 10_000: "Only the first 64 tokens of a sentence were translated",
+    "A dog. " * 1500: "in your browser",
+    "x" * 10_000: "in your browser",
     "🙂 👩‍👩‍👧‍👦 A dog 🙂": "were read as bytes",
     "\u202eمرحبا\u0301 \u0000": "in your browser",
     "   ": "Type a sentence",
@@ -118,6 +120,72 @@ def test_unusual_input_is_handled(live):
         change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
         assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
         assert errors == []
+
+
+LONG = [f"The {number} dogs run across the beach." for number in ("two", "three", "four", "five", "six", "seven")]
+"""Sentences, of which five have fewer than 200 characters together, and six more."""
+
+
+@pytest.mark.parametrize(
+    ("text", "translated", "end"),
+    [
+        (" ".join(LONG), " ".join(LONG[:5]), "… run across the beach."),
+        ("  ".join(LONG[:5]) + " " * 99, " ".join(LONG[:5]), None),
+        ("and a dog " * 30, "and a dog " * 20, "… dog and a dog"),
+        ("x" * 201, "x" * 200, None),
+        ("🙂" * 300, "🙂" * 200, None),
+    ],
+    ids=["sentences", "white space", "words", "characters", "emoji"],
+)
+def test_a_long_text_is_cut_where_a_sentence_or_a_word_ends_and_the_page_says_so(live, text, translated, end):
+    tab, errors = live
+    shorten = "async text => (await import('/_static/widgets/sentences.mjs')).shorten(text, 200)"
+    assert tab.evaluate(shorten, text).split() == translated.split()
+    if end:
+        change(tab, lambda: tab.fill(".translator textarea", text))
+        remark = "This text is longer than 200 characters, so only its beginning is translated, up to “"
+        assert tab.inner_text(NOTES) == f"{remark}{end}”"
+        assert tab.inner_text(TRANSLATION) == quantized(load_model(MODEL, "cpu")).translate(translated)
+        field, note = (tab.locator(part).bounding_box() for part in (".translator textarea", NOTES))
+        assert 0 <= note["y"] - field["y"] - field["height"] < 30, "the note is not right below the text"
+        described = tab.get_attribute(".translator textarea", "aria-describedby")
+        assert described and tab.get_attribute(NOTES, "id") == described
+        change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
+        assert tab.inner_text(NOTES) == ""
+    assert errors == []
+
+
+def test_a_long_word_is_cut_and_the_page_says_so(live):
+    tab, _ = live
+    change(tab, lambda: tab.fill(".translator textarea", "x" * 10_000))
+    assert "Only the first 64 tokens of a sentence are translated." in tab.inner_text(NOTES)
+
+
+def test_the_previous_translation_is_dimmed_while_the_next_one_is_computed(live):
+    tab, errors = live
+    change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
+    look = f"""() => {{
+        const shown = document.querySelector("{TRANSLATION}");
+        const stages = document.querySelector(".stages");
+        return [getComputedStyle(shown).opacity, getComputedStyle(stages).opacity, shown.getAttribute("aria-busy")];
+    }}"""
+    tab.wait_for_function(f"({look})().join() === '1,1,false'")
+    while_typing = tab.evaluate(
+        f"""async () => {{
+            const sentence = document.querySelector(".translator textarea");
+            for (const letter of "I like music.") {{  // too fast for a translation
+                sentence.value += letter;
+                sentence.dispatchEvent(new Event("input", {{ bubbles: true }}));
+                await new Promise(resume => setTimeout(resume, 60));
+            }}
+            return ({look})();
+        }}"""
+    )
+    assert while_typing == ["0.4", "0.4", "true"]
+    assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+    tab.wait_for_function(f"({look})().join() === '1,1,false'")
+    assert tab.inner_text(TRANSLATION) == quantized(load_model(MODEL, "cpu")).translate(f"{SENTENCE}I like music.")
+    assert errors == []
 
 
 def test_several_sentences_are_translated_one_by_one_and_each_can_be_looked_at(live):
