@@ -80,13 +80,13 @@ export function createTour(steps) {
 }
 
 /**
- * The steps through the live translator.
+ * The steps through the live translator, from the top of the page to its bottom.
  *
- * @param {Object<string, Element>} parts what to show: `input`, `tokens`, `heads`, `tree` and `softmax`.
+ * @param {Object<string, Element>} parts what to show: `input`, `tokens`, `embeddings`, `softmax`, `tree` and `heads`.
  * @param {function(function): Promise<string>} ablate switches a head off, and says what happened.
  * @param {function()} restore switches it on again.
  */
-export const translatorSteps = ({ input, tokens, heads, tree, softmax }, ablate, restore) => [
+export const translatorSteps = ({ input, tokens, embeddings, softmax, tree, heads }, ablate, restore) => [
   {
     title: "a sentence",
     target: input,
@@ -98,21 +98,26 @@ export const translatorSteps = ({ input, tokens, heads, tree, softmax }, ablate,
     text: "The model reads neither letters nor words, but tokens: common words, and pieces of rarer ones. All it gets is a number for each token.",
   },
   {
-    title: "attention",
-    target: heads,
-    text: "Each square shows what one attention head does: the lighter a cell, the more its row attends to its column. In cross-attention, a row is the token that is being predicted, and the columns are the tokens of the source.",
-  },
-  { title: "one head switched off", target: heads, text: ablate, undo: restore },
-  {
-    title: "the search",
-    target: tree,
-    text: "The model could just take the best token every time, but beam search follows several candidates at once. Each dot is one of them, and the thick line leads to the translation that won.",
+    title: "embeddings",
+    target: embeddings,
+    text: "Each number selects a vector that the model has learned, the token's embedding, and a second vector for the position is added. A strip of colours is such a vector: brown for negative numbers, teal for positive ones.",
   },
   {
     title: "probabilities",
     target: softmax,
-    text: "At every step, each token in the vocabulary gets a probability of being the next one. Move the slider to see how the temperature changes them.",
+    text: "The layers of the encoder and the decoder transform these vectors. What comes out is a probability for each token in the vocabulary of being the next one. Move the slider to see how the temperature changes the probabilities.",
   },
+  {
+    title: "the search",
+    target: tree,
+    text: "The model could just take the most probable token every time, but beam search follows several candidates at once. Each dot is one of them, and the thick line leads to the translation that won.",
+  },
+  {
+    title: "attention",
+    target: heads,
+    text: "In the layers, tokens exchange information by attention. Each square shows one attention head: the lighter a cell, the more its row attends to its column. In cross-attention, a row is the token that is being predicted, and the columns are the tokens of the source.",
+  },
+  { title: "one head switched off", target: heads, text: ablate, undo: restore },
 ];
 
 /**

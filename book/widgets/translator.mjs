@@ -201,13 +201,15 @@ function render({ model, el }) {
     h("label", { class: "wide" }, from, sentence),
     notes,
   );
-  const treeFold = h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
+  const treeFold = h("details", { open: !folded }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
   const howToRead =
     "Each square is the heat map of one attention head: its rows attend to its columns, and the lighter a cell, the larger the weight. " +
     "Click a map to enlarge it; untick a head to ablate it (switch it off).";
-  const headsFold = h("details", { open: true }, h("summary", {}, "Attention heads"), h("p", { class: "status" }, howToRead), allOn, large, heads);
-  const { tokens, softmax } = stages.parts;
-  const tour = createTour(translatorSteps({ input: form, tokens, heads: headsFold, tree: treeFold, softmax }, ablateOneHead, restoreHeads));
+  const headsFold = h("details", { open: !folded }, h("summary", {}, "Attention heads"), h("p", { class: "status" }, howToRead), allOn, large, heads);
+  const { tokens, embeddings, softmax } = stages.parts;
+  tokens.open = folded; // there, only the beginning is unfolded
+  const parts = { input: form, tokens, embeddings, softmax, tree: treeFold, heads: headsFold };
+  const tour = createTour(translatorSteps(parts, ablateOneHead, restoreHeads));
 
   const root = h(
     "div",
@@ -224,8 +226,9 @@ function render({ model, el }) {
       "details",
       { class: "how", open: !folded },
       h("summary", {}, "See how it did that"),
+      ...(folded ? [tour] : []),
       chosen,
-      h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
+      h("details", { open: true }, h("summary", {}, "Every stage of the computation"), stages.el),
       h("form", { class: "settings" }, beamSize.el, lengthPenalty.el),
       h("details", { open: true }, h("summary", {}, "The best translations"), best),
       treeFold,
@@ -235,11 +238,17 @@ function render({ model, el }) {
   );
   el.replaceChildren(h("style", {}, STYLE), root);
   chooseModel();
-  if (shared) restore();
-  if (shared) addEventListener("hashchange", restore);
+  if (shared) {
+    restore();
+    addEventListener("hashchange", restore);
+    document.querySelectorAll('a[href="#tour"]').forEach((link) => {
+      link.addEventListener("click", (event) => { event.preventDefault(); tour.click(); });
+    });
+  }
 
   /** Show what a link in the address carries; but not again, if the reader comes back to it from another part of the page. */
   function restore() {
+    if (location.hash === "#tour") tour.click();
     const link = fromFragment(location.hash);
     if (!link || location.hash === restored) return;
     restored = location.hash;

@@ -11,8 +11,14 @@ from transformer.data.tokenizer import BOS, EOS
 from transformer.inspection import ablate_heads
 from transformer.models import load_model
 
-TARGETS = ["form", ".stage", "details", "details", "details", ".stage"]
+TARGETS = ["form", ".stage", ".stage", ".stage", "details", "details", "details"]
 """What each step is placed before."""
+NOT_ABOVE = """target => {
+    const previous = window.previous ?? target;
+    window.previous = target;
+    return previous === target || Boolean(previous.compareDocumentPosition(target) & Node.DOCUMENT_POSITION_FOLLOWING);
+}"""
+"""Whether a step's target is not above that of the step before."""
 
 
 def open_page(tab, written):
@@ -25,7 +31,7 @@ def wait_for_step(tab, number):
     tab.wait_for_function(
         """number => {
             const [title, text] = document.querySelectorAll(".tour p");
-            return title?.textContent.startsWith(`Step ${number} of 6`) && !text.textContent.startsWith("Just");
+            return title?.textContent.startsWith(`Step ${number} of 7`) && !text.textContent.startsWith("Just");
         }""",
         arg=number,
     )
@@ -74,6 +80,7 @@ def test_the_tour_goes_from_part_to_part_with_the_keyboard(alone, written):
         assert tab.locator(".tour").get_attribute("aria-describedby") == (text.get_attribute("id") or "missing")
         assert tab.locator(".tour-target :is(label, summary + *)").first.is_visible()
         assert len(text.inner_text()) < 400 and text.inner_text().count(".") >= 2
+        assert tab.locator(".tour-target").evaluate(NOT_ABOVE), "the tour goes up the page"
         tab.keyboard.press("Enter")
     assert tab.locator(".tour, .tour-target").count() == 0
     assert has_focus(tab, "Take the tour")
@@ -89,11 +96,11 @@ def test_back_returns_to_the_previous_step(alone, written):
     assert tab.get_by_role("button", name="Back").is_disabled()
 
 
-@pytest.mark.parametrize("leave", ["Escape", "Next", "Close"])
+@pytest.mark.parametrize("leave", ["Escape", "Finish", "Back", "Close"])
 def test_the_most_important_head_is_switched_off_and_on_again(alone, written, leave):
     tab, _, errors = alone()
     open_page(tab, written)
-    go_to_step(tab, 4)
+    go_to_step(tab, 7)
     name, head = most_important_head()
     assert f"head {head + 1} in layer {int(name.split('.')[1]) + 1} matters most" in tab.locator(".tour").inner_text()
     assert "1 head is off" in tab.inner_text(STATUS)
@@ -114,7 +121,7 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     assert "off" not in tab.inner_text(STATUS)
     assert tab.inner_text(TRANSLATION) == before
     assert tab.locator(".translator .head.off").count() == 0
-    assert has_focus(tab, "Next" if leave == "Next" else "Take the tour")
+    assert has_focus(tab, "Next" if leave == "Back" else "Take the tour")
     assert errors == []
 
 
@@ -124,7 +131,7 @@ def test_the_heads_that_a_reader_switches_off_stay_off(alone, written):
     boxes = tab.locator("[data-kind=cross_attention] input")
     boxes.nth(0).uncheck()
     wait_for_status(tab, "1 head is off")
-    go_to_step(tab, 4)
+    go_to_step(tab, 7)
     wait_for_status(tab, "2 heads are off")
     tab.locator("[data-kind=cross_attention] input:checked").last.uncheck()
     wait_for_status(tab, "3 heads are off")
@@ -138,7 +145,7 @@ def test_the_heads_that_a_reader_switches_off_stay_off(alone, written):
 def test_leaving_a_step_while_it_computes_switches_no_head_off(alone, written):
     tab, _, errors = alone()
     open_page(tab, written)
-    go_to_step(tab, 3)
+    go_to_step(tab, 6)
     tab.keyboard.press("Enter")
     tab.evaluate(
         """() => {
@@ -147,14 +154,50 @@ def test_leaving_a_step_while_it_computes_switches_no_head_off(alone, written):
             next.click();
         }"""
     )
-    wait_for_step(tab, 4)
+    wait_for_step(tab, 7)
     wait_for_status(tab, "1 head is off")
-    tab.get_by_role("button", name="Next", exact=True).click()
-    wait_for_step(tab, 5)
+    tab.get_by_role("button", name="Back", exact=True).click()
+    wait_for_step(tab, 6)
     tab.wait_for_function("status => !document.querySelector(status).textContent.includes('off')", arg=STATUS)
     wait_for_status(tab)
     assert "off" not in tab.inner_text(STATUS) and tab.locator(".translator .head.off").count() == 0
     assert errors == []
+
+
+def test_the_link_in_the_text_starts_the_tour(opened, address, html):
+    with opened(f"{address}book/live.html") as (tab, errors):
+        link = tab.get_by_role("link", name="take the tour")
+        wait_for_status(tab)
+        for _ in range(2):  # also a second time
+            link.press("Enter")
+            wait_for_step(tab, 1)
+            tab.keyboard.press("Escape")
+            assert tab.locator(".tour").count() == 0
+        assert errors == []
+
+
+def test_a_link_from_another_page_starts_the_tour(opened, address, html):
+    with opened(f"{address}book/live.html#tour") as (tab, errors):
+        wait_for_step(tab, 1)
+        assert errors == []
+
+
+def test_the_first_page_unfolds_only_the_beginning_and_offers_the_tour(opened, address, html):
+    with opened(f"{address}index.html") as (tab, errors):
+        wait_for_status(tab)
+        start = tab.get_by_role("button", name="Take the tour")
+        assert not start.is_visible()
+        tab.get_by_text("See how it did that").press("Enter")
+        assert tab.locator(".how > details[open] > summary").all_inner_texts() == [
+            "Every stage of the computation",
+            "The best translations",
+        ]
+        assert tab.locator(".stage[open]").count() == 1 and tab.locator(".stage .tokens").is_visible()
+        start.press("Enter")
+        for step in range(1, len(TARGETS) + 1):
+            wait_for_step(tab, step)
+            tab.keyboard.press("Enter")
+        assert has_focus(tab, "Take the tour") and errors == []
 
 
 @pytest.mark.parametrize(("preference", "behavior"), [("reduce", "instant"), ("no-preference", "smooth")])
