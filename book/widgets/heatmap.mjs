@@ -14,6 +14,15 @@ function colour(weight) {
   return STOPS[low].map((value, i) => Math.round(value + (position - low) * (STOPS[low + 1][i] - value)));
 }
 
+/** Return the style of a grid of heads: how many are in a row on a wide screen and on a phone. All rows are equally long. */
+export const gridOfHeads = (count) => `--wide: ${perRow(count, 8)}; --narrow: ${perRow(count, 4)}`;
+
+/** Return the largest divisor of a number that is not larger than `most`; if this would be 1, `most`. */
+export function perRow(count, most) {
+  for (let divisor = Math.min(count, most); divisor > 1; divisor--) if (count % divisor === 0) return divisor;
+  return Math.min(count, most);
+}
+
 /** A small heat map: a canvas with one pixel for each weight, which CSS enlarges. */
 export function smallMap(rows) {
   const width = Math.max(...rows.map((row) => row.length));

@@ -1,7 +1,7 @@
 // One layer at one position, with its numbers: self-attention, cross-attention and the feed-forward network, each with its
 // residual connection and its layer normalisation.
 
-import { smallMap } from "./heatmap.mjs";
+import { gridOfHeads, smallMap } from "./heatmap.mjs";
 import { h, withoutMark } from "./html.mjs";
 import { format, radios } from "./parts.mjs";
 import { drawVector, fullColour, strips } from "./vectors.mjs";
@@ -69,7 +69,10 @@ function drawHeads(sentence, name, keys, position, chosenHeads) {
   const queries = name.startsWith("encoder") ? weights[0].length : position + 1; // later ones don't exist yet
   const thumbnails = weights.map((rows, head) => [smallMap(rows.slice(0, queries)), `head ${head + 1}`]);
   show(Math.min(chosenHeads[name] ?? 0, weights.length - 1)); // another model may have fewer heads
-  return [radios("Attention weights of all heads; choose one:", thumbnails, chosenHeads[name], show), numbers];
+  const choice = radios("Attention weights of all heads; choose one:", thumbnails, chosenHeads[name], show);
+  choice.classList.add("maps");
+  choice.style.cssText = gridOfHeads(weights.length);
+  return [choice, numbers];
 }
 
 /** One head for one query: the query, and for each token its key, score and weight; then the weighted sum of the values. */

@@ -25,7 +25,8 @@ export const STAGES_STYLE = `${VECTORS_STYLE}
 .translator .radios label:has(:checked) { border-color: var(--slider); box-shadow: inset 0 0 0 1px var(--slider); font-weight: 600; }
 .translator .radios label:has(:focus-visible) { outline: 3px solid var(--focus); outline-offset: 1px; }
 .translator .target-tokens label:has(:checked) ~ label { border-style: dashed; }
-.translator .radios canvas { display: block; width: 3.4rem; aspect-ratio: 1; image-rendering: pixelated; margin: .25rem auto .1rem; }
+.translator .radios.maps { display: grid; grid-template-columns: repeat(var(--wide), minmax(0, max-content)); }
+.translator .radios canvas { display: block; width: 3.4rem; max-width: 100%; aspect-ratio: 1; image-rendering: pixelated; margin: .25rem auto .1rem; }
 .translator .stage { border: 1px solid var(--border); border-radius: .4rem; background: var(--field); margin: .4rem 0; }
 .translator .stage > summary { display: flex; gap: .6rem; align-items: baseline; padding: .5rem .7rem; list-style: none; }
 .translator .stage > summary::-webkit-details-marker { display: none; }
@@ -55,6 +56,7 @@ export const STAGES_STYLE = `${VECTORS_STYLE}
 @media (max-width: 30rem) {
   .translator .stage > .unfolded { padding: 0 .5rem .5rem; }
   .translator table.numbers .key { display: none; }
+  .translator .radios.maps { grid-template-columns: repeat(var(--narrow), minmax(0, max-content)); }
 }
 `;
 

@@ -1,6 +1,6 @@
 // The live translator: it shows the translation of a sentence, the beam search and every attention head, without a server.
 
-import { largeMap, smallMap } from "./heatmap.mjs";
+import { gridOfHeads, largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h, uniqueName } from "./html.mjs";
 import { startRecord, withHead } from "./model.mjs";
 import { format, slider } from "./parts.mjs";
@@ -95,9 +95,11 @@ const STYLE = `
   linear-gradient(to top, var(--surface) 50%, transparent) bottom / 100% 2rem no-repeat local,
   linear-gradient(to left, rgb(128 128 128 / 60%), transparent) right / .8rem 100% no-repeat scroll,
   linear-gradient(to top, rgb(128 128 128 / 60%), transparent) bottom / 100% .8rem no-repeat scroll; }
+.translator .tree { max-height: 46rem; }
 .translator .scroll svg { max-width: none; fill: var(--text); font-size: 11px; }
+.translator .scroll svg.narrow { font-size: 9.5px; }
 .translator svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
-.translator svg .score { font-size: 9.5px; fill: var(--muted); }
+.translator svg .score { font-size: .86em; fill: var(--muted); }
 .translator svg .best-path text { font-weight: bold; }
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator :is(.best, .steps) { width: 100%; border-collapse: collapse; font-size: .9rem; }
@@ -105,24 +107,26 @@ const STYLE = `
 .translator :is(.best, .steps) .number { text-align: end; font-variant-numeric: tabular-nums; }
 .translator .steps th[scope=row] { font-weight: normal; }
 .translator .steps th[scope=rowgroup] { padding-top: 1rem; }
-.translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
+.translator .layer { display: grid; grid-template-columns: repeat(var(--wide), minmax(0, 4.6rem)); gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
 .translator .layer legend { font-size: .8rem; float: none; margin: 0; }
-.translator .head { display: flex; flex-direction: column; gap: .2rem; width: 4.6rem; }
+.translator .head { display: flex; flex-direction: column; gap: .2rem; }
 .translator .head button { padding: 2px; line-height: 0; }
 .translator .head canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; }
-.translator .head label { flex-direction: row; align-items: center; font-size: .8rem; padding: .2rem 0; }
+.translator .head label { flex-direction: row; align-items: center; font-size: .8rem; min-height: 2rem; }
 .translator .head.off canvas { opacity: .2; }
 .translator .in-python { margin: .4rem 0; font-size: .9rem; }
 .translator .in-python summary { font-weight: normal; }
 .translator .large table { border-collapse: collapse; font-size: .8rem; width: auto; margin: 0; }
 .translator .large :is(td, th) { padding: 0; min-width: 1.3rem; height: 1.3rem; font-weight: normal; }
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
-.translator .large thead th { vertical-align: bottom; height: auto; }
+.translator .large thead th { vertical-align: bottom; height: auto; padding: .3rem 0; }
 .translator .large thead span { writing-mode: vertical-rl; }
 ${STAGES_STYLE}${TOUR_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
-  .translator .translation { min-height: 3lh; } /* so that the examples stay where they are */
+  .translator .translation { min-height: 2lh; } /* so that the examples mostly stay where they are */
+  .translator .tree { max-height: none; }
+  .translator .layer { grid-template-columns: repeat(var(--narrow), minmax(0, 6rem)); }
   .translator :is(.best, .steps) { font-size: .78rem; }
   .translator :is(.best, .steps) :is(th, td) { padding-inline: .2rem; }
 }
@@ -187,7 +191,8 @@ function render({ model, el }) {
   const unsure = h("p", { class: "unsure result", "aria-live": "polite" });
   const about = h("p", { class: "about" });
   const best = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
-  const tree = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
+  const wideTree = h("p", { class: "status", hidden: true }, "The tree is wider than the page: scroll it sideways to see the rest.");
+  const tree = h("div", { class: "result scroll tree", tabindex: "0", role: "group", "aria-label": "Search tree" });
   const steps = h("div", { class: "result scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
   const stepsFold = h("details", { ontoggle: () => drawSteps() }, h("summary", {}, "The search step by step, as a table"), steps);
   const stages = createStages(model.get("chapters"));
@@ -201,7 +206,7 @@ function render({ model, el }) {
     h("label", { class: "wide" }, from, sentence),
     notes,
   );
-  const treeFold = h("details", { open: !folded }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
+  const treeFold = h("details", { open: !folded }, h("summary", {}, "Beam search: every candidate"), legend(), wideTree, tree, stepsFold);
   const howToRead =
     "Each square is the heat map of one attention head: its rows attend to its columns, and the lighter a cell, the larger the weight. " +
     "Click a map to enlarge it; untick a head to ablate it (switch it off).";
@@ -520,7 +525,9 @@ function render({ model, el }) {
     const text = tokenizer.decode(hypotheses[0].tokens);
     const label = `Search tree of ${trace.length} candidates. The best translation: ${text}. The same as a table below.`;
     search = [trace, tokenizer.vocabulary];
-    tree.replaceChildren(searchTree(...search, label));
+    const svg = searchTree(...search, label, form.clientWidth);
+    tree.replaceChildren(svg);
+    wideTree.hidden = svg.getAttribute("width") <= form.clientWidth;
     drawSteps();
     stages.show({ model, source, target, vocabulary: tokenizer.vocabulary, record, logits });
     drawHeads({ record, source: tokenizer.pieces(source), read: tokenizer.pieces(target), predicted: tokenizer.pieces([...target.slice(1), EOS]) });
@@ -640,7 +647,7 @@ function render({ model, el }) {
           ...Object.entries(weights.record.weights)
             .filter(([name]) => groupOf(name) === key)
             .map(([name, layer]) =>
-              h("fieldset", { class: "layer" }, h("legend", {}, capitalize(layerOf(name))), ...layer.map((rows, head) => headElement(name, head, rows))),
+              h("fieldset", { class: "layer", style: gridOfHeads(layer.length) }, h("legend", {}, capitalize(layerOf(name))), ...layer.map((rows, head) => headElement(name, head, rows))),
             ),
         ),
       ),

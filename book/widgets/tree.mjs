@@ -4,7 +4,8 @@
 import { h, withoutMark } from "./html.mjs";
 import { format } from "./parts.mjs";
 
-const COLUMN = 58, ROW = 46;
+/** Pixels: a column, which is narrower where there is less room, a row, and the margins, of which the right one has room for a score. */
+const COLUMN = 58, NARROWEST = 36, ROW = 46, LEFT = 6, RIGHT = 14;
 const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
 
 /** The legend of the tree. */
@@ -13,7 +14,13 @@ export function legend() {
     h("span", { style: `color: ${colour}`, "aria-hidden": "true" }, "● "),
     `${fate}; `,
   ]);
-  return h("p", { class: "status" }, ...entries, "the thick line leads to the best translation; numbers are scores.");
+  return h(
+    "p",
+    { class: "status" },
+    ...entries,
+    "the thick line leads to the best translation; numbers are scores. The search doesn't end with the first <eos>: it goes " +
+      "on until there are as many finished translations as the beam size, and no unfinished one can overtake them.",
+  );
 }
 
 /** Return each candidate with its column, its text and its parent, and mark those that lead to the best translation. */
@@ -36,18 +43,24 @@ function layout(trace, vocabulary) {
   return nodes;
 }
 
+const shorten = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
 /**
  * Draw the tree, as an SVG element.
  *
  * @param {Object[]} trace the candidates, from `beamSearch`.
  * @param {string[]} vocabulary the pieces by id.
  * @param {string} label the text alternative.
+ * @param {number} room the width in pixels that the tree should fit into, if it can.
  */
-export function searchTree(trace, vocabulary, label) {
+export function searchTree(trace, vocabulary, label, room) {
   const nodes = layout(trace, vocabulary);
-  const width = COLUMN * (Math.max(...nodes.map(({ column }) => column)) + 1) + 12;
+  const columns = Math.max(...nodes.map(({ column }) => column)) + 1;
+  const columnWidth = Math.max(NARROWEST, Math.min(COLUMN, (room - LEFT - RIGHT) / columns));
+  const isNarrow = columnWidth < 0.85 * COLUMN; // too narrow for a score beside a dot: it goes below
+  const width = LEFT + columnWidth * columns + RIGHT;
   const height = ROW * nodes.at(-1).length + 10;
-  const x = ({ column }) => COLUMN * (column + 0.5);
+  const x = ({ column }) => LEFT + columnWidth * (column + 0.5);
   const y = ({ length }) => ROW * (length - 0.5);
   const lines = nodes
     .filter(({ parentNode }) => parentNode)
@@ -63,11 +76,11 @@ export function searchTree(trace, vocabulary, label) {
       { class: node.onBestPath ? "best-path" : "" },
       h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${format(node.logProbability)}, score ${format(node.score, 3)}, ${node.fate}`),
       h("circle", { cx: x(node), cy: y(node), r: node.onBestPath ? 6 : 3.5, fill: COLOURS[node.fate] }),
-      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, withoutMark(node.piece).slice(0, 10)),
-      h("text", { x: x(node) + 10, y: y(node) + 4, class: "score" }, format(node.score)),
+      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, shorten(withoutMark(node.piece), isNarrow ? Math.floor(columnWidth / 5.4) : 10)),
+      h("text", isNarrow ? { x: x(node), y: y(node) + 16, "text-anchor": "middle", class: "score" } : { x: x(node) + 10, y: y(node) + 4, class: "score" }, format(node.score)),
     ),
   );
-  return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);
+  return h("svg", { class: isNarrow ? "narrow" : "", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);
 }
 
 /**

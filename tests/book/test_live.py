@@ -344,6 +344,29 @@ def test_a_long_sentence_is_visible_as_a_whole(live):
     assert field.evaluate("field => field.scrollHeight - field.clientHeight") <= 1
 
 
+def test_heads_are_in_rows_of_the_same_length_and_the_tree_fits_a_phone(opened, address, html):
+    rows = """fold => [...fold.querySelectorAll(".layer")].map(layer => {
+        const tops = [...layer.querySelectorAll(".head")].map(head => head.getBoundingClientRect().top);
+        return [...new Set(tops)].map(top => tops.filter(other => other === top).length);
+    })"""
+    fits = "tree => tree.scrollWidth <= tree.clientWidth && tree.scrollHeight <= tree.clientHeight"
+    sideways = "scroll it sideways"
+    for look, expected_rows in (("wide", [6]), ("narrow", [3, 3])):
+        with opened(f"{address}book/live.html", look) as (tab, errors):
+            wait_for_status(tab)
+            assert tab.eval_on_selector("[data-kind=cross_attention]", rows) == [expected_rows] * 3
+            assert tab.eval_on_selector(".translator .tree", fits)
+            assert not tab.get_by_text(sideways).is_visible()
+            assert "goes on until there are as many finished translations as the beam size" in tab.inner_text(".how")
+            change(tab, lambda tab=tab: tab.get_by_label("Beam size", exact=True).fill("8"))
+            assert tab.get_by_text(sideways).is_visible() == (not tab.eval_on_selector(".translator .tree", fits))
+            assert errors == []
+    heat_map = "await import('/_static/widgets/heatmap.mjs')"
+    per_row = f"async () => {{ const {{ perRow }} = {heat_map}; return [1, 2, 4, 6, 7, 8, 12].map(n => perRow(n, 4)) }}"
+    with opened(f"{address}book/live.html") as (tab, _):
+        assert tab.evaluate(per_row) == [1, 2, 4, 3, 4, 4, 4]
+
+
 def test_without_javascript_there_are_examples(browser, address, html):
     with browser.new_context(java_script_enabled=False) as context:
         tab = context.new_page()
