@@ -93,6 +93,13 @@ def everyday_score(name: str) -> str:
     return f" It got {n_right} of {len(fair)} unseen everyday sentences right, judged by an LLM."
 
 
+def reverse_model(name: str) -> str | None:
+    """Return the model that translates in the other direction, preferably one that was trained on the same text."""
+    model = MODELS[name]
+    others = [one for one, other in MODELS.items() if other["languages"] == model["languages"][::-1]]
+    return max(others, key=lambda one: MODELS[one]["trainedOn"] == model["trainedOn"], default=None)
+
+
 @cache
 def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of a model that a page loads, and what it shows of the model before that."""
@@ -106,6 +113,7 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters. "
         f"The course's own code trained it on {model['trainedOn']}, and it runs in your browser.{everyday_score(name)}",
         "threshold": LIVE[name]["threshold"],
+        "reverse": reverse_model(name),
     }
 
 

@@ -4,12 +4,13 @@ import { gridOfHeads, largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h, uniqueName } from "./html.mjs";
 import { startRecord, withHead } from "./model.mjs";
 import { format, slider } from "./parts.mjs";
+import { listCharacters, looksLike, withoutUnknown } from "./remarks.mjs";
 import { beamSearchSteps, lengthLimit } from "./search.mjs";
 import { shorten, splitSentences } from "./sentences.mjs";
 import { drawImage, fromFragment, toFragment } from "./share.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
-import { BOS, EOS, UNK } from "./tokenizer.mjs";
+import { BOS, EOS } from "./tokenizer.mjs";
 import { TOUR_STYLE, createTour, mostImportantHead, translatorSteps } from "./tour.mjs";
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
 import { legend, searchTable, searchTree } from "./tree.mjs";
@@ -28,6 +29,9 @@ const SLICE = 12;
 
 /** The settings at first, with which the translations of the examples were computed in advance. */
 const BEAM_SIZE = 4, LENGTH_PENALTY = 0.6;
+
+/** Links from another page to that of the live translator, which carry the sentence along. */
+const TRANSLATOR_LINKS = 'a[href*="book/live.html"]:not(.notes a)';
 
 const IN_ADVANCE = "The translation shown was computed in advance.";
 
@@ -146,7 +150,10 @@ const pause = () => new Promise((resume) => setTimeout(resume));
 const truncate = (text) => shorten(text, MAX_CHARACTERS);
 
 /** Return the last words of a text. */
-const ending = (text) => `… ${text.split(" ").slice(-4).join(" ").slice(-30)}`;
+function ending(text) {
+  const end = text.split(" ").slice(-4).join(" ").slice(-30);
+  return end === text ? end : `… ${end}`;
+}
 
 function render({ model, el }) {
   const models = model.get("models"); // the models to choose from
@@ -372,7 +379,7 @@ function render({ model, el }) {
     if (!found.size) translation.textContent = (isInitial() && translations[sentences.indexOf(sentence.value)]) || "";
     // The page of the live translator goes on with the same sentence.
     const hash = sentence.value.trim() ? fragment() : "";
-    if (folded) document.querySelectorAll('a[href*="book/live.html"]').forEach((link) => { link.hash = hash; });
+    if (folded) document.querySelectorAll(TRANSLATOR_LINKS).forEach((link) => { link.hash = hash; });
     await new Promise((resume) => setTimeout(resume, delay));
     if (isStale()) return false;
     let translator;
@@ -413,17 +420,22 @@ function render({ model, el }) {
 
   /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence; return whether there was time. */
   async function translate({ model, tokenizer }, isStale) {
-    const text = truncate(sentence.value);
+    const shortened = truncate(sentence.value);
+    const { text, leftOut, plain } = withoutUnknown(shortened, tokenizer);
     const sentences = splitSentences(text).filter((one) => tokenizer.encode(one).length);
     const encoded = sentences.map((one) => tokenizer.encode(one));
     const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
     const remarks = [];
-    if (text !== sentence.value) {
-      remarks.push(`This text is longer than ${MAX_CHARACTERS} characters, so only its beginning is translated, up to “${ending(text)}”`);
+    const isOtherLanguage = looksLike(text, ...[...models[modelMenu.value].languages].reverse());
+    if (isOtherLanguage) remarks.push(otherLanguage());
+    if (shortened !== sentence.value) {
+      remarks.push(`This text is longer than ${MAX_CHARACTERS} characters, so only its beginning is translated, up to “${ending(shortened)}”`);
     }
+    if (leftOut.length) remarks.push(`The model doesn't know these characters, so they are left out: ${listCharacters(leftOut)}`);
+    if (plain.length) remarks.push(`The model doesn't know these letters, so they lose their accents: ${listCharacters(plain)}`);
     if (encoded.some((ids) => ids.length > maxTokens)) remarks.push(`Only the first ${maxTokens} tokens of a sentence are translated.`);
     if (!sentences.length) {
-      status.textContent = "Type a sentence.";
+      status.textContent = sentence.value.trim() ? "There is nothing left to translate." : "Type a sentence.";
       translation.replaceChildren();
       clear();
       showNotes(remarks);
@@ -460,7 +472,7 @@ function render({ model, el }) {
     [found, foundWith] = [next, searchedWith];
     const results = sentences.map((one) => found.get(one));
     translation.textContent = results.map(({ hypotheses }) => tokenizer.decode(hypotheses[0].tokens)).join(" ") || "(an empty translation)";
-    unsure.textContent = doubt(results, sentences, threshold, trainedOn);
+    unsure.textContent = isOtherLanguage ? "" : doubt(results, sentences, threshold, trainedOn);
     const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, while one types
     chosenMenu.replaceChildren(...sentences.map((one, i) => h("option", { value: i, selected: i === Math.max(kept, 0) }, one)));
     chosen.hidden = sentences.length === 1;
@@ -470,9 +482,6 @@ function render({ model, el }) {
     const report = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
     const isCutOff = ({ source, hypotheses }) => hypotheses[0].tokens.length + 1 === lengthLimit(model, source); // eos counts
     if (results.some(isCutOff)) report.push("A translation was cut off at the longest length that the search allows.");
-    const ids = encoded.flat();
-    if (ids.includes(UNK)) report.push("The model does not know some of these characters (⁇ or <unk>).");
-    if (ids.some((id) => tokenizer.isByte(id))) report.push("Characters that the vocabulary does not have were read as bytes.");
     if (isForeign) report.push("The link is for a model that this page doesn't have.");
     isForeign = false;
     const ablatedCount = Object.values(ablated).flat().length;
@@ -481,9 +490,35 @@ function render({ model, el }) {
     return true;
   }
 
-  /** Show what is to be said of the text. */
-  function showNotes(texts) {
-    if (notes.textContent !== texts.join("")) notes.replaceChildren(...texts.map((text) => h("p", { class: "unsure" }, text)));
+  /** Show what is to be said of the text, each a text or an element. */
+  function showNotes(remarks) {
+    const paragraphs = remarks.map((one) => h("p", { class: "unsure" }, one));
+    if (notes.textContent !== paragraphs.map(({ textContent }) => textContent).join("")) notes.replaceChildren(...paragraphs);
+  }
+
+  /** Say that the text is in the language that the model translates into, and offer a model of the other direction. */
+  function otherLanguage() {
+    const { languages, reverse } = models[modelMenu.value];
+    const [ours, theirs] = languages.map(nameOf);
+    const remark = h("span", {}, `This looks like ${theirs}, but the model translates from ${ours}. `);
+    const index = models.findIndex(({ name }) => name === reverse);
+    const page = document.querySelector(TRANSLATOR_LINKS);
+    if (index >= 0) {
+      const change = () => {
+        const text = sentence.value;
+        modelMenu.value = index;
+        chooseModel();
+        sentence.value = text;
+        translation.textContent = "";
+        start(0);
+        sentence.focus();
+      };
+      remark.append(h("button", { type: "button", onclick: change }, `Translate from ${theirs} to ${ours}`));
+    } else if (folded && reverse && page) {
+      const hash = toFragment({ sentence: truncate(sentence.value), model: reverse, beamSize: BEAM_SIZE, lengthPenalty: LENGTH_PENALTY, ablated: {} });
+      remark.append(h("a", { href: page.href.replace(/#.*/s, "") + hash }, `Translate from ${theirs} to ${ours}`));
+    }
+    return remark;
   }
 
   /** Return the translations of a source, and how they were found; null if there was no time to finish. */
