@@ -19,7 +19,7 @@ export const STAGES_STYLE = `${VECTORS_STYLE}
 .translator .stages h5 { font-size: .95rem; margin: 1.1rem 0 .2rem; color: inherit; }
 .translator .radios { border: 0; padding: 0; margin: .4rem 0; display: flex; flex-wrap: wrap; gap: .3rem; min-width: 0; }
 .translator .radios legend { font-size: .85rem; color: var(--muted); float: none; margin: 0 0 .2rem; padding: 0; }
-.translator .radios label { display: block; position: relative; border: 1px solid var(--border); border-radius: .3rem; padding: .1rem .45rem;
+.translator .radios label { display: block; position: relative; border: 1px solid var(--border); border-radius: .3rem; padding: .3rem .5rem;
   font-size: .85rem; background: var(--field); overflow-wrap: anywhere; }
 .translator .radios input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: pointer; }
 .translator .radios label:has(:checked) { border-color: var(--slider); box-shadow: inset 0 0 0 1px var(--slider); font-weight: 600; }

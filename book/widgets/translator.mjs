@@ -76,7 +76,7 @@ const STYLE = `
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
 .translator textarea { width: 100%; resize: none; field-sizing: content; max-height: 8lh; }
 .translator :is(input, textarea, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
-.translator button { cursor: pointer; font-size: .9rem; }
+.translator button { cursor: pointer; font-size: .9rem; min-height: 2rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .language { font-size: .9rem; margin: .8rem 0 0; }
 .translator :is(.translation, .unsure, .tour p) { overflow-wrap: anywhere; }
@@ -128,6 +128,7 @@ const STYLE = `
 ${STAGES_STYLE}${TOUR_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
+  .translator input[type=range] { height: 2rem; }
   .translator .translation { min-height: 2lh; } /* so that the examples mostly stay where they are */
   .translator .tree { max-height: none; }
   .translator .layer { grid-template-columns: repeat(var(--narrow), minmax(0, 6rem)); }
