@@ -97,6 +97,7 @@ clean:  ## remove what was built (.venv stays: remove it yourself)
 	rm -rf _build .mypy_cache .pytest_cache .ruff_cache
 
 setup: $(READY)  ## only install, into .venv
+	@echo "Everything is installed in .venv. In each new terminal: source .venv/bin/activate"
 
 $(READY): pyproject.toml requirements.lock requirements-torch.txt
 	@"$(PYTHON)" -c '$(COVERED)' 2>/dev/null || { echo "error: this needs Python 3.10 to 3.14, and $(if $(PYTHON),$(PYTHON) is not,none was found)." \

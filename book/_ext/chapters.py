@@ -139,8 +139,10 @@ def save_index_entries(app: Sphinx, error: Exception | None) -> None:
     """Save Sphinx's environment again, which now has the index entries of the search.
 
     Sphinx saves it before it collects them, so the search would lose them in the next build that reads few pages anew.
+    What Sphinx has cached while it wrote the pages isn't saved: the next build would show an old list of contents.
     """
     if not error:
+        vars(app.env).pop("master_doctree", None)
         with (Path(app.doctreedir) / ENV_PICKLE_FILENAME).open("wb") as file:
             pickle.dump(app.env, file, pickle.HIGHEST_PROTOCOL)
 

@@ -95,9 +95,29 @@ def test_the_search_ranks_the_right_chapter_first(opened, address):
     assert wrong == {}
 
 
+def test_installing_is_found(opened, address):
+    with opened(f"{address}search.html") as (tab, _):
+        for query in ("install", "installation", "setup", "get started"):
+            ranked = tab.evaluate("query => Search._performSearch(...Search._parseQuery(query))", query)
+            assert ranked[-1][0] == "book/start", query
+
+
+def test_excerpts_are_from_the_text_that_a_reader_sees(opened, address):
+    with opened(f"{address}search.html?q=softmax") as (tab, _):
+        tab.wait_for_function("document.querySelector('.search-summary')?.innerText.includes('found')")
+        tab.wait_for_load_state("networkidle")
+        found = tab.locator("#search-results li").all_inner_texts()
+        assert len(found) > 10
+        (definition,) = (text for text in found if text.startswith("Glossary") and "\nsoftmax: " in text)
+        assert "exponentials, divided by their sum" in definition
+        for word in ("Suggest edit", "Repository", "Show the code", "import torch"):
+            assert not any(word in text for text in found), word
+
+
 def test_the_next_build_still_has_the_index_entries(html):
     environment = pickle.loads((html.parent / ".doctrees" / "environment.pickle").read_bytes())
     assert set(chapters()) <= set(environment._search_index_index_entries)
+    assert "master_doctree" not in vars(environment), "the next build would show an old list of contents"
 
 
 def test_a_page_without_charts_and_formulas_is_light(opened, address):
