@@ -36,6 +36,7 @@ BREAKS = re.compile(r'(?<=[(\[{]</span>)|(?=<span class="o">\.</span>)')
 """Where a long word can be broken: after a bracket, and before a dot."""
 SHORT_LINE, LONG_WORD = 30, 20
 """Lines of code with at most this many characters are never wrapped, and such words never broken."""
+RUN = "Run in Colab or Binder"
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
 
 
@@ -53,12 +54,23 @@ def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     app.add_js_file("charts.js")
 
 
+def add_excerpts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let the search show excerpts of what a reader sees of a page."""
+    if page == "search":
+        app.add_js_file("search.js")
+
+
 def change_buttons(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let a chapter's edit button open the .py file, and its Colab button the notebook with outputs."""
+    """Let a chapter's edit button open the .py file, and its Colab button the notebook with outputs.
+
+    The button of the menu with Colab is called `RUN`; course.css shows this beside its icon.
+    """
     if not page.startswith("chapters/"):
         return
     branch = app.config.html_theme_options["repository_branch"]
     for group in context["header_buttons"]:
+        if group.get("label") == "launch-buttons":
+            group["tooltip"] = RUN
         for button in group.get("buttons", []):
             if button.get("label") == "source-edit-button":
                 button["url"] = button["url"].removesuffix(".ipynb") + ".py"
