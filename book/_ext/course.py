@@ -211,6 +211,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", label_folds)
     app.connect("doctree-read", keep_punctuation)
     app.connect("html-page-context", add_charts)
+    app.connect("html-page-context", add_excerpts)
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", indent_wrapped_lines)
     app.connect("html-page-context", wrap_sentences)
