@@ -25,6 +25,9 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 MARGIN = 6
 """The margin around the shapes of a thumbnail, in points."""
 
+INK = {"light": "black", "dark": "#ced6dd"}
+"""What is drawn in the colour of text: in a thumbnail, an image of its own, this can't follow the page's theme."""
+
 
 @cache
 def chapters() -> dict[str, dict[str, Any]]:
@@ -71,11 +74,15 @@ def fill_cards(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def card(env: BuildEnvironment, page: str, number: int) -> str:
-    """Return the card of a chapter as a list item: a thumbnail, the title with a link, and a sentence."""
+    """Return the card of a chapter as a list item: a thumbnail for each theme, the title with a link, a sentence."""
     title, _, _ = env.titles[page].astext().partition(":")
     summary = html.escape(chapters()[page]["summary"])
-    image = f'<img src="_static/thumbnails/{number:02d}.svg" alt="A figure from this chapter" width="240" height="150">'
-    return f'<li>{image}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'
+    images = "".join(
+        f'<img class="only-{theme}" src="_static/thumbnails/{number:02d}-{theme}.svg" alt="A figure from this chapter" '
+        f'loading="{loading}" width="240" height="150">'
+        for theme, loading in (("light", "eager"), ("dark", "lazy"))  # in the light theme, the dark ones aren't loaded
+    )
+    return f'<li>{images}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'
 
 
 def write_thumbnails(app: Sphinx, error: Exception | None) -> None:
@@ -87,7 +94,9 @@ def write_thumbnails(app: Sphinx, error: Exception | None) -> None:
     for number, (page, facts) in enumerate(chapters().items(), 1):
         found = figures(app.env.get_doctree(page))
         figure = found[min(facts["figure"], len(found)) - 1]
-        (folder / f"{number:02d}.svg").write_text(without_text(figure), "utf-8")
+        thumbnail = without_text(figure)
+        for theme, ink in INK.items():
+            (folder / f"{number:02d}-{theme}.svg").write_text(thumbnail.replace("currentColor", ink), "utf-8")
 
 
 def figures(doctree: nodes.document) -> list[str]:

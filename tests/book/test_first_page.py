@@ -32,9 +32,23 @@ def test_each_chapter_has_a_card_with_a_thumbnail(html):
     assert [link.get("href") for link in links] == [f"{name}.html" for name in chapters()]
     titles = [link.text_content().strip() for link in links]
     assert [title.split(" · ")[0] for title in titles] == [str(number) for number in range(1, len(links) + 1)]
-    images = [(html / card.find(".//img").get("src")).read_text("utf-8") for card in cards]
-    assert all(image.count("<path") >= 5 for image in images)  # two bars and a legend; a blank one has none
-    assert sum(map(len, images)) < 300_000
+    for theme in ("light", "dark"):
+        addresses = [card.xpath(f".//img[@class='only-{theme}']/@src") for card in cards]
+        images = [(html / address).read_text("utf-8") for (address,) in addresses]
+        assert all(image.count("<path") >= 5 for image in images)  # two bars and a legend; a blank one has none
+        assert sum(map(len, images)) < 300_000
+
+
+def test_thumbnails_are_drawn_in_the_colours_of_the_theme(opened, address):
+    for look, theme in (("wide", "light"), ("dark", "dark")):
+        with opened(f"{address}index.html", look) as (tab, _):
+            images = tab.locator("ol.chapters img").locator("visible=true")
+            assert images.count() == 17
+            assert set(images.evaluate_all("all => all.map(image => image.className)")) == {f"only-{theme}"}
+            style = images.first.evaluate(
+                "image => [getComputedStyle(image).filter, getComputedStyle(image).backgroundColor]"
+            )
+            assert style == ["none", "rgba(0, 0, 0, 0)"]
 
 
 def test_a_thumbnail_has_shapes_in_the_middle_but_no_text():
