@@ -16,9 +16,11 @@ Afterwards the command lists the translations that are not judged yet.
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from tqdm import tqdm
@@ -55,6 +57,17 @@ def read_judgements(path: Path = JUDGEMENTS) -> dict[tuple[str, ...], str]:
 def count_right(translations: Mapping[str, str], judgements: Mapping[tuple[str, ...], str]) -> int:
     """Return how many translations, sentence → translation, were judged to be right."""
     return sum(judgements.get(pair) == RIGHT for pair in translations.items())
+
+
+def confidence_interval(n_right: int, n: int) -> tuple[float, float]:
+    """Return the 95% confidence interval of a share, by Wilson's formula.
+
+    It covers the choice of the sentences, but not mistakes of whoever judged the translations.
+    """
+    z, share = NormalDist().inv_cdf(0.975), n_right / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2) / (1 + z * z / n)
+    return middle - half, middle + half
 
 
 def check_unseen(sentences: list[str], data: DataConfig, mirror: str | None = None) -> None:

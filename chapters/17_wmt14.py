@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. We haven't trained this model at full size yet. At the speed that we measured in twenty steps on one H200, it would take about an hour.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. We haven't trained this model at full size yet, and we have not yet seen it learn to translate real text with the paper's own recipe: in our short attempts with Adam and a shortened warm-up, it learned little. At the speed that we measured in twenty steps on one H200, it would take about an hour.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first

@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from book.everyday import HUNDREDS, RESULT, count_right, read_judgements, read_sentences
+from book.everyday import HUNDREDS, RESULT, confidence_interval, count_right, read_judgements, read_sentences
 from transformer.files import read_json
 from transformer.interactive.widgets import model_files, quantized
 from transformer.models import load_model
@@ -74,6 +74,9 @@ MODELS: dict[str, dict[str, Any]] = {
 The first example of each is one that the beam size and single heads change.
 """
 
+FEW = 3
+"""So many examples fit into a line of the first page."""
+
 
 LIVE = read_json(RESULTS / "live.json")["models"]
 """What `book.live_models` measured of each model."""
@@ -82,7 +85,7 @@ LIVE = read_json(RESULTS / "live.json")["models"]
 def everyday_score(name: str) -> str:
     """Return a sentence on how many everyday sentences a model got right; none if it wasn't tried.
 
-    It counts the last hundred, which influenced no training.
+    It counts the last hundred, which influenced no training, and says how far a count of so few can be trusted.
     """
     versions = json.loads(RESULT.read_text("utf-8"))
     tried = [version["translations"] for version in versions if version["model"] == name]
@@ -90,7 +93,11 @@ def everyday_score(name: str) -> str:
         return ""
     fair = read_sentences(HUNDREDS[-1])
     n_right = count_right({sentence: tried[-1][sentence] for sentence in fair}, read_judgements())
-    return f" It got {n_right} of {len(fair)} unseen everyday sentences right, judged by an LLM."
+    low, high = (round(len(fair) * bound) for bound in confidence_interval(n_right, len(fair)))
+    return (
+        f" It got {n_right} of {len(fair)} unseen everyday sentences right, judged by an LLM "
+        f"(95% interval: {low} to {high})."
+    )
 
 
 def reverse_model(name: str) -> str | None:
@@ -111,7 +118,7 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         "translations": [rounded.translate(sentence) for sentence in model["sentences"]],
         "megabytes": round(sum(map(len, files.values())) / 1e6, 1),
         "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters. "
-        f"The course's own code trained it on {model['trainedOn']}, and it runs in your browser.{everyday_score(name)}",
+        f"The course's own code trained it on {model['trainedOn']}.{everyday_score(name)}",
         "threshold": LIVE[name]["threshold"],
         "reverse": reverse_model(name),
     }
@@ -121,9 +128,11 @@ def translator(folded: bool) -> tuple[dict[str, Any], str]:
     """Return the values of the live translator, with translations computed in this build, and its static content.
 
     Args:
-        folded: show only the first model, and fold away its search and its heads.
+        folded: show only the first model, with `FEW` examples, and fold away its search and its heads.
     """
     models = [browser_model(name)[1] for name in list(MODELS)[: 1 if folded else None]]
+    if folded:
+        models = [model | {key: model[key][:FEW] for key in ("sentences", "translations")} for model in models]
     rows = []
     for model in models:
         for pair in zip(model["sentences"], model["translations"], strict=True):

@@ -132,6 +132,8 @@ ${STAGES_STYLE}${TOUR_STYLE}
   .translator .translation { min-height: 2lh; } /* so that the examples mostly stay where they are */
   .translator .tree { max-height: none; }
   .translator .layer { grid-template-columns: repeat(var(--narrow), minmax(0, 6rem)); }
+  .translator .examples { flex-wrap: nowrap; overflow-x: auto; padding: 3px; margin: .5rem -3px; } /* one row, to be scrolled */
+  .translator .examples button { flex: none; max-width: none; }
   .translator :is(.best, .steps) { font-size: .78rem; }
   .translator :is(.best, .steps) :is(th, td) { padding-inline: .2rem; }
 }

@@ -1,7 +1,14 @@
 """The first page: what a visitor sees without scrolling, and a card for each chapter."""
 
+import re
+from itertools import pairwise
+
+import pytest
+
 from book._ext.chapters import chapters, without_text
-from tests.book.conftest import LOOKS
+from exercises.check import WrongAnswerError
+from exercises.checks.subword_tokenization import check
+from tests.book.conftest import LOOKS, ROOT
 from tests.book.test_pages import parse
 
 
@@ -17,13 +24,45 @@ def test_what_is_important_is_on_the_first_screen(opened, address, html):
         buttons = tab.locator(".buttons a").all_inner_texts()
         assert buttons == ["Start reading", "Explore the translator", "Open in Colab"]
         assert bottom(tab, ".buttons a") < 800
-        assert bottom(tab, ".buttons + ul li") < 800
+        assert bottom(tab, ".widget + ul li") < 800
 
 
-def test_a_translation_is_on_the_first_screen_of_a_phone(opened, address, html):
+def test_the_buttons_and_a_translation_are_on_the_first_screen_of_a_phone(opened, address, html):
     with opened(f"{address}index.html", "narrow") as (tab, _):
         tab.set_viewport_size({"width": LOOKS["narrow"]["viewport"]["width"], "height": 664})
-        assert bottom(tab, ".translator .translation") < 664
+        assert bottom(tab, ".buttons a") < bottom(tab, ".translator .translation") < 664
+        rows = {button.bounding_box()["y"] for button in tab.locator(".examples button").all()}
+        assert len(rows) == 1, "the examples aren't in one row"
+
+
+def test_the_example_of_a_check_is_what_the_check_says():
+    text = (ROOT / "index.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)\n```", text, re.DOTALL)[1]
+    message = re.search(r"```{code-block} text\n:class: wrapped\n\n(.*?)\n```", text, re.DOTALL)[1]
+    names = {"pairwise": pairwise}
+    exec(code, names)
+    with pytest.raises(WrongAnswerError) as error:
+        check("count_pairs", names["count_pairs"])
+    assert message == str(error.value)
+
+
+def test_the_hours_are_the_sums_of_what_chapters_and_exercises_say():
+    def minutes(folder, pattern, numbers):
+        texts = [next((ROOT / folder).glob(f"{number:02d}_*.py")).read_text("utf-8") for number in numbers]
+        return sum(int(found) for text in texts for found in re.findall(pattern, text))
+
+    reading = minutes("chapters", r"\*\*About (\d+) minutes", range(1, 18))
+    exercises = minutes("solutions", r"· (\d+) minutes", range(1, 18))
+    projects = minutes("solutions", r"· (\d+) minutes", (18, 19))
+    words = sum(
+        len(re.findall(r"[A-Za-z][\w'’-]*", re.sub(r"https?://\S+", "", line)))
+        for path in (ROOT / "chapters").glob("*.py")
+        for line in re.findall(r"^# (?!<)(.*)", path.read_text("utf-8"), re.MULTILINE)
+    )
+    text = (ROOT / "index.md").read_text("utf-8")
+    assert f"takes about {reading / 60:.0f} hours: half of that for the text, at 200 words a minute" in text
+    assert f"take about {exercises / 60:.0f} hours more" in text and f"projects about {projects / 60:.0f}." in text
+    assert 0.4 < words / 200 / reading < 0.6
 
 
 def test_each_chapter_has_a_card_with_a_thumbnail(html):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from book import everyday
-from book.everyday import RESULT, check_unseen, main, read_judgements, read_sentences
+from book.everyday import RESULT, check_unseen, confidence_interval, main, read_judgements, read_sentences
 from transformer.data.corpora import matching_key
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
@@ -45,6 +45,11 @@ def test_the_last_version_is_the_model_that_is_shipped() -> None:
     some = list(last["translations"].items())[::10]
     same = [translator.translate(sentence) == translation for sentence, translation in some]
     assert sum(same) >= 9, "on another machine rounding may change one of ten"
+
+
+def test_the_confidence_interval_is_wilsons() -> None:
+    assert confidence_interval(78, 100) == pytest.approx((0.6893, 0.8499), abs=1e-4)
+    assert confidence_interval(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
 
 
 def test_a_sentence_from_the_training_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
