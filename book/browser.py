@@ -47,10 +47,10 @@ def serve_book() -> Iterator[str]:
 
 
 def visit(tab: Page, address: str) -> None:
-    """Open a page and wait until charts are drawn, formulas typeset and images loaded, except for lazy images."""
+    """Open a page and wait until its charts are drawn, its formulas typeset and its images loaded."""
     tab.goto(address, wait_until="networkidle")
     tab.wait_for_function(
         "[...document.querySelectorAll('[id^=altair-viz]')].every(box => box.querySelector('svg, canvas'))"
         "&& document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
-        "&& [...document.images].every(image => image.complete || image.loading === 'lazy')"
+        "&& [...document.images].every(image => image.complete)"
     )

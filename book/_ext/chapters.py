@@ -79,8 +79,8 @@ def card(env: BuildEnvironment, page: str, number: int) -> str:
     summary = html.escape(chapters()[page]["summary"])
     images = "".join(
         f'<img class="only-{theme}" src="_static/thumbnails/{number:02d}-{theme}.svg" alt="A figure from this chapter" '
-        f'loading="{loading}" width="240" height="150">'
-        for theme, loading in (("light", "eager"), ("dark", "lazy"))  # in the light theme, the dark ones aren't loaded
+        'width="240" height="150">'
+        for theme in INK
     )
     return f'<li>{images}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'
 
