@@ -33,7 +33,7 @@
     box.classList.toggle("panels", !single);
     if (!single || spec.width === "container") return chart;
 
-    const drawn = () => box.querySelector("svg, canvas").getBoundingClientRect().width;
+    const drawn = () => box.querySelector("svg, canvas")?.getBoundingClientRect().width ?? 0; // while it is drawn anew, none
     const natural = drawn();
     let canShrink = false;
     const fit = async () => {
