@@ -758,13 +758,13 @@ assert same_positions[0] > 1.7 * by_random[0]
 # %%
 from transformer.data.batching import Batches
 
-batches = Batches(sources, targets, batch_tokens=600, seed=0)
+batches = Batches(sources, targets, max_tokens=600, seed=0)
 for _ in range(150):
     next(batches)
 resumed = Batches(
     sources,
     targets,
-    batch_tokens=600,
+    max_tokens=600,
     seed=0,
     epoch=batches.epoch,
     batch_index=batches.batch_index,

@@ -465,7 +465,7 @@ def train(smoothing, steps=250):
     config = replace(pretrained.model.config, d_model=64, d_ff=128)
     model = Transformer(config).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
-    batches = Batches(*training_data, batch_tokens=600, seed=0)
+    batches = Batches(*training_data, max_tokens=600, seed=0)
     for batch in islice(batches, steps):
         loss = batch_loss(model, batch.to(device), smoothing) / batch.n_tokens
         optimizer.zero_grad()

@@ -67,10 +67,10 @@ def fused_attention(
 ) -> Tensor:
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning the weights.
 
-    The kernel doesn't store them, either. On a CPU, PyTorch has one only for inputs of four dimensions with d_v = d_k
-    and without dropout; for others, it computes like ``attention``. The arguments, the shapes and the errors are those
-    of ``attention``. ``is_causal`` applies a `causal_mask` and can't be combined with ``mask`` (ValueError). It lets
-    the kernel skip the scores of later positions; with a mask, it computes all.
+    The fused kernel never stores the weights. On a CPU, PyTorch uses it only for inputs of four dimensions with
+    d_v = d_k and without dropout, and otherwise computes explicit matrix products. The arguments, the shapes and the
+    errors are those of ``attention``. ``is_causal`` has the effect of a `causal_mask`, but lets the kernel skip the
+    scores of later positions. It can't be combined with ``mask`` (ValueError).
     """
     if mask is not None:
         check_mask(mask)
@@ -137,7 +137,7 @@ class KeyValueCache:
             All keys and values so far, each (sentences, heads, steps · beams, d_head).
 
         Raises:
-            ValueError: if the cache is full, or has other dimensions.
+            ValueError: if the cache is full, or ``new`` doesn't have its dimensions.
         """
         sentences, heads, steps, beams, d_head = self.key.shape
         if new.key.shape != (sentences, heads, beams, d_head):

@@ -435,9 +435,9 @@ def translate(
     as an empty line. A line or an argument that cannot be translated, because a sentence is too long, is reported and
     left empty (evaluate truncates it instead).
 
-    With --n-best, an argument or a line is translated as a whole, and each translation is printed after its
-    score, the log-probability divided by the length normalisation, and a tab. With several arguments, and always with
-    standard input, the number of the argument or line and another tab come first. An empty line has no score.
+    With --n-best, an argument or a line is translated as a whole, and each line of the output has a score, a tab and a
+    translation. The score is the log-probability divided by the length normalisation; an empty line has none. With
+    several arguments or standard input, the number of the argument or line and a tab come before the score.
 
     Examples:
         transformer translate everyday "What time does the train leave?"

@@ -56,7 +56,7 @@ class ModelConfig:
     """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal up to rounding."""
     max_length: int = 512
     """Maximum number of tokens, including eos, in any sentence that the model reads or writes.
-    Training pairs have a limit of their own, data.max-length."""
+    Longer training and validation pairs are dropped by data.max-length, which doesn't count eos."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -149,7 +149,7 @@ class TrainingConfig:
     validate_every: int = 1000
     """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
     validation_sentences: int = 200
-    """Number of validation sentences to translate by greedy search for BLEU; the loss is computed on all of them."""
+    """How many validation sentences are translated by greedy search for BLEU. The loss covers all of the split."""
     patience: int = 0
     """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000
@@ -157,7 +157,7 @@ class TrainingConfig:
     checkpoint_each_epoch: bool = False
     """Save a checkpoint at the end of each epoch, too."""
     keep_checkpoints: int = 5
-    """How many of these checkpoints are kept; older ones are deleted."""
+    """How many checkpoints are kept, besides the best one; older ones are deleted."""
     seed: int = 1
     """Random seed for the initial weights, the dropout and the order of the batches."""
 

@@ -33,7 +33,7 @@ class Residual(nn.Module):
 
     ``norm="post"`` is the paper's LayerNorm(x + Dropout(Sublayer(x))). ``norm="pre"`` is x + Dropout(Sublayer(
     LayerNorm(x))), which Tensor2Tensor, the library of the paper's authors, later switched to; its training is less
-    sensitive to the learning rate.
+    sensitive to the learning rate. In a layer's state_dict, the norm is ``residuals.N.norm``.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:

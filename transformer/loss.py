@@ -41,11 +41,11 @@ def label_smoothed_cross_entropy(
 
     Returns:
         The sum over tokens, a scalar. The caller divides by the number of tokens, of all devices and accumulated
-        batches together.
+        micro-batches together.
 
     Raises:
-        ValueError: if the shapes or dtypes don't match, an argument is out of range, or an id is outside the
-            vocabulary. The ids are checked on a CPU only, because on a GPU that would force a host–device
+        ValueError: if the shapes don't match, the target isn't int64, an argument is out of range, or an id is outside
+            the vocabulary. The ids are checked on a CPU only, because on a GPU that would force a host–device
             synchronisation.
     """
     shares, correct_mass, is_real = _target_distribution(logits, logits.size(-1), target, smoothing, spread, pad_id)

@@ -104,8 +104,8 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, (batch, length), int64 or int32.
-            position: None: the columns of ``ids`` are the positions 0 … length - 1. In decoding, the position of all
-                tokens, because the columns are beams.
+            position: None: column t of ``ids`` is position t. In decoding with a cache, where ``ids`` are the newest
+                tokens of all beams, (sentences, beams): the one position of all of them.
 
         Returns:
             (batch, length, d_model); in mixed precision in 16 bits, like the output of every layer.
@@ -189,7 +189,8 @@ class Transformer(nn.Module):
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
         They are in float32 in mixed precision, too: with bfloat16's 8 significant bits, different logits would be
-        rounded to the same number, and decoding couldn't rank them. In training, `loss` computes its own logits.
+        rounded to the same number, and decoding couldn't rank them. Training doesn't call this: `transformer.loss`
+        computes the logits chunk by chunk.
         """
         with without_autocast(x.device):
             return linear_in_float32(x, self.unembedding.weight)
@@ -248,7 +249,8 @@ class Transformer(nn.Module):
             cache: the result of `start_cache`, with the tokens of all earlier steps.
 
         Returns:
-            (sentences, beams, vocab_size), float32: what `decode` and `logits` on the whole target give at its end.
+            (sentences, beams, vocab_size), float32: the same as the last position of `logits` after `decode` on the
+            whole target so far.
         """
         # x has beams where `decode` has positions, so that all beams of a sentence share one cache and one memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)

@@ -38,8 +38,8 @@ def provenance(device: object) -> dict[str, Any]:
 def command(argv: list[str]) -> str | None:
     """Return the command as the user would type it, or None if the program is not ``transformer``.
 
-    ``--mirror`` is left out, because only the source of the downloads depends on it, and so are the addresses by which
-    several machines find each other.
+    ``--mirror`` is left out, because only the source of the downloads depends on it. The addresses by which several
+    machines find each other are left out, too.
     """
     if Path(argv[0]).name != "transformer" and Path(argv[0]).parts[-2:] != ("transformer", "cli.py"):
         return None

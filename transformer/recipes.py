@@ -53,7 +53,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "multi30k": Recipe(
-        "29,000 image captions, English to German: the model that the chapters inspect.",
+        "29,000 image captions, English to German; the book's chapters use this model.",
         DataConfig("multi30k"),
         ModelConfig(
             vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.3, norm="pre", max_length=256
@@ -68,7 +68,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "everyday": Recipe(
-        "165,000 everyday sentences, 29,000 captions and a phrase book, English to German: the live translator.",
+        "165,000 everyday sentences, 29,000 captions and a phrase book, English to German; the book's live translator.",
         DataConfig("everyday", byte_fallback=True, augmentation=0.5),
         ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
         TrainingConfig(

@@ -302,9 +302,10 @@ class Translator:
         config, longest = self.model.config, max(map(len, encoded), default=0)
         needed = decoding_bytes(config, longest, beam_size, max_new_tokens) if order else 0
         if needed > (available := available_bytes(self.device)):
+            smaller = "a smaller beam_size, or shorter sentences" if beam_size > 1 else "shorter sentences"
             raise UserError(
-                f"the longest sentence needs about {readable_bytes(needed)} with beam_size {beam_size}, and "
-                f"only {readable_bytes(available)} is free: use a smaller beam_size, or shorter sentences"
+                f"the longest sentence needs {readable_bytes(needed)} with beam_size {beam_size}, and "
+                f"only {readable_bytes(available)} is free: use {smaller}"
             )
         results: dict[int, Result] = {}
         was_training = self.model.training

@@ -236,7 +236,11 @@ def tables(record: Mapping[str, Any]) -> str:
         peak = max(rows[-1].speeds)
         facts += [
             ("measured peak", f"{report.number(teraflops * peak)} TFLOP/s", "large matrix products, fastest round"),
-            ("share of the peak", f"{speed / peak:.1%}", "work per second over measured peak"),
+            (
+                "share of the peak",
+                f"{speed / peak:.1%}",
+                "work per second over measured peak (the MFU, with padding counted)",
+            ),
         ]
     facts.append(("whole training", f"{report.number(hours)} hours", f"{record['steps']:,} steps, without validation"))
     listing = tabulate(facts, ["measure", "value", "meaning"], tablefmt="pipe", colalign=("left", "right", "left"))

@@ -24,7 +24,7 @@ from transformer.errors import install_command
 from transformer.progress import progress_bar
 from transformer.training.memory import peak_memory
 
-FORKSERVER = get_context("forkserver")  # whose server imports PyTorch, and what optimisers import later, only once
+FORKSERVER = get_context("forkserver")  # its server imports PyTorch and torch._dynamo once for all
 FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynamo"])
 
 WARM_UP_ROUNDS = 2
@@ -158,7 +158,7 @@ class Worker:
         return self.receive()
 
     def receive(self) -> float:
-        """Return the smallest reply of the processes: a speed, which counts the work of them all, or the peak memory.
+        """Return the smallest reply of the processes: the lowest speed, or the peak memory, which only one measures.
 
         Raises:
             ModuleNotFoundError: if a package is not installed.

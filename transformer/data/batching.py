@@ -17,7 +17,7 @@ Ids = NDArray[np.uint16] | NDArray[np.int32]
 Indices = NDArray[np.int64]
 
 MAX_PADDED_RATIO = 1.5
-"""Each side of a batch, padded to its longest sentence, has at most this many times ``batch_tokens`` positions.
+"""Each side of a batch, padded to its longest sentence, has at most this many times ``max_tokens`` positions.
 
 A batch of a single pair may have more.
 """
@@ -182,8 +182,9 @@ def serpentine_order(source_lengths: Indices, target_lengths: Indices, shift: in
 
     If pairs were sorted by target length and then by source length, the source length would jump from its maximum back
     to its minimum at every new target length. Serpentine order avoids this. Target lengths are grouped into buckets of
-    ``TARGET_BUCKET_WIDTH``; source lengths ascend in one bucket and descend in the next. Within a bucket, target
-    lengths alternate in the same way from one source length to the next. The sort is stable.
+    ``TARGET_BUCKET_WIDTH``; source lengths ascend in one bucket and descend in the next. Within a bucket, pairs
+    of equal source length are sorted by target length, ascending for one source length and descending for the next.
+    The sort is stable.
 
     Args:
         source_lengths, target_lengths: number of tokens on each side of the pairs, (pairs,) each.
@@ -198,22 +199,22 @@ def serpentine_order(source_lengths: Indices, target_lengths: Indices, shift: in
 def token_batches(
     sources: Sequences,
     targets: Sequences,
-    batch_tokens: int,
+    max_tokens: int,
     seed: int | Sequence[int] | None = None,
     divisible_by: int = 1,
     pairs: Indices | None = None,
 ) -> list[Indices]:
     """Split all pairs into batches of similar length with about the same number of target tokens (§5.1).
 
-    A batch takes pairs in `serpentine_order` until the next one would exceed ``batch_tokens`` target tokens, or would
-    make a side, padded to its longest sentence, larger than ``MAX_PADDED_RATIO * batch_tokens``. The second limit
+    A batch takes pairs in `serpentine_order` until the next one would exceed ``max_tokens`` target tokens, or would
+    make a side, padded to its longest sentence, larger than ``MAX_PADDED_RATIO * max_tokens``. The second limit
     matters only for the few pairs whose source is much longer than their target. A pair that exceeds a limit by itself
     gets its own batch. So almost all batches are nearly full.
 
     Args:
         sources: source ids, without eos.
         targets: target ids, without bos and eos.
-        batch_tokens: maximum number of target tokens in a batch, including eos but not padding.
+        max_tokens: maximum number of target tokens in a batch, including eos but not padding.
         seed: shuffles pairs of equal lengths, shifts the length buckets and shuffles the batches. None: sorted order.
         divisible_by: the number of batches is a multiple of this; up to ``divisible_by - 1`` batches are halved for it.
         pairs: indices of the pairs to use; None: all of them.
@@ -239,9 +240,9 @@ def token_batches(
     longer_side = np.maximum(source_lengths, target_lengths)
     batches, start, used_tokens = [], 0, 0
     while start < len(order):
-        end = int(np.searchsorted(cumulative_tokens, used_tokens + batch_tokens, side="right"))
+        end = int(np.searchsorted(cumulative_tokens, used_tokens + max_tokens, side="right"))
         padded_sizes = np.maximum.accumulate(longer_side[start:end]) * np.arange(1, end - start + 1)
-        rows = max(1, int(np.searchsorted(padded_sizes, MAX_PADDED_RATIO * batch_tokens, side="right")))
+        rows = max(1, int(np.searchsorted(padded_sizes, MAX_PADDED_RATIO * max_tokens, side="right")))
         batches.append(order[start : start + rows])
         start += rows
         used_tokens = int(cumulative_tokens[start - 1])
@@ -271,7 +272,7 @@ class Batches(Iterator[Batch]):
 
     sources: Sequences
     targets: Sequences
-    batch_tokens: int
+    max_tokens: int
     """Maximum number of target tokens in one of these batches. In training, they are a step's micro-batches."""
     seed: int
     rank: int = 0
@@ -294,7 +295,7 @@ class Batches(Iterator[Batch]):
     def _start_epoch(self) -> None:
         multiple = self.world_size * self.gradient_accumulation_steps
         seed = (self.seed, self.epoch)
-        batches = token_batches(self.sources, self.targets, self.batch_tokens, seed, multiple, self.pairs)
+        batches = token_batches(self.sources, self.targets, self.max_tokens, seed, multiple, self.pairs)
         self.plan = batches[self.rank :: self.world_size]
 
     def __next__(self) -> Batch:
@@ -312,7 +313,7 @@ class Batches(Iterator[Batch]):
         """Return a batch of arbitrary tokens that is at least as large as the largest in any epoch, on both sides."""
         lengths = np.sort(np.maximum(self.sources.lengths(), self.targets.lengths()) + 1)
         n_not_longer = np.arange(1, len(lengths) + 1)  # for each length, how many pairs are not longer
-        rows = np.minimum(n_not_longer, np.maximum(1, MAX_PADDED_RATIO * self.batch_tokens // lengths)).astype(int)
+        rows = np.minimum(n_not_longer, np.maximum(1, MAX_PADDED_RATIO * self.max_tokens // lengths)).astype(int)
         i = int(np.argmax(rows * lengths))
         ids = torch.full((int(rows[i]), int(lengths[i])), EOS)
         return Batch(ids, ids, ids)

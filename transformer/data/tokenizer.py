@@ -168,8 +168,8 @@ class Tokenizer:
 
         Args:
             texts: the texts to encode.
-            dropout: probability of skipping a merge, less than 1. SentencePiece decides once for each pair of adjacent
-                symbols; in the paper, a skipped pair may be merged later, so the same value splits words less.
+            dropout: probability of skipping a merge, less than 1. SentencePiece skips a merge for good, whereas in
+                Provilkov et al. it may still happen later. So the same value splits words more than in their paper.
 
         Raises:
             UserError: if a text is not valid Unicode.

@@ -19,7 +19,8 @@ def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float],
 
     PyTorch compiles the forward pass when it is first used, and the backward pass likewise. Both are run here, before
     training: DistributedDataParallel does not survive a backward pass that fails in one of its processes. The norms
-    of the gradients are compared, because PyTorch 2.11 once made all of ours zero, without an error.
+    of the gradients are compared, because PyTorch 2.11 compiled an earlier form of our loss to
+    gradients of zero, without an error.
 
     Args:
         module: the module to compile, by its method ``compile``.

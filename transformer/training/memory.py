@@ -47,9 +47,9 @@ class MemoryEstimate:
     gradients: int
     activations: int
     """What the forward pass keeps for the backward pass."""
-    loss: int
+    backward_start: int
     """Extra memory at the start of the backward pass: for the loss, or for the last layer."""
-    embeddings: int
+    backward_end: int
     """Extra memory at the end of the backward pass: for the gradients of the embeddings."""
     gradients_preallocated: bool
     """Whether gradients exist before a step's last backward pass: of earlier micro-batches, or as DDP's buckets."""
@@ -57,8 +57,8 @@ class MemoryEstimate:
     @property
     def total(self) -> int:
         """The peak: in the backward pass, activations are freed while gradients are allocated, so they share memory."""
-        start = self.activations + self.loss + (self.gradients if self.gradients_preallocated else 0)
-        end = self.gradients + self.embeddings
+        start = self.activations + self.backward_start + (self.gradients if self.gradients_preallocated else 0)
+        end = self.gradients + self.backward_end
         return self.weights + self.optimizer + self.averaging + max(start, end)
 
     def __str__(self) -> str:
@@ -145,8 +145,8 @@ def estimate_memory(
         averaging=weights if training.average_steps else 0,
         gradients=parameters,
         activations=activations,
-        loss=max(loss, backward),
-        embeddings=embedding * (2 if gradients_preallocated else 1),
+        backward_start=max(loss, backward),
+        backward_end=embedding * (2 if gradients_preallocated else 1),
         gradients_preallocated=gradients_preallocated,
     )
 

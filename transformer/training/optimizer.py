@@ -17,9 +17,9 @@ class Muon(torch.optim.Optimizer):
     """Muon: the momentum of a weight matrix is made orthogonal, so that a step changes all its directions equally.
 
     The results are those of ``torch.optim.Muon`` with ``adjust_lr_fn="match_rms_adamw"`` and no weight decay: the root
-    mean square of each step is 0.2 times the learning rate. Adam's steps have about that size, so the paper's learning
-    rate suits both. PyTorch's version always computes in bfloat16, which on most CPUs takes far longer than the rest of
-    the training step.
+    mean square of each step is about 0.2 times the learning rate, or a little less. Adam's steps have about that size,
+    so the paper's learning rate suits both. PyTorch's version always computes in bfloat16, which on most CPUs takes
+    far longer than the rest of the training step.
 
     ``query_key_value`` stacks W_Q, W_K and W_V, which are three separate linear maps, so Muon treats them as three
     matrices. If the stack were made orthogonal as a whole, W_V would get nearly all of the step, because at the

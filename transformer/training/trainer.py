@@ -237,7 +237,7 @@ class Trainer:
                 return
             parts = 2 * self.progress.gradient_accumulation_steps
             if self.config.batch_tokens < 100 * parts * self.context.world_size:
-                tokens = self.batches.batch_tokens
+                tokens = self.batches.max_tokens
                 raise UserError(f"not even micro-batches of {tokens} tokens fit into memory: use a smaller model")
             self._change_batches(parts, self.batches.pairs)
             if self.context.is_main:
@@ -281,12 +281,12 @@ class Trainer:
                 group["lr"] = learning_rate(
                     progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
                 )
-        batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
+        micro_batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.batch_index = self.batches.epoch, self.batches.batch_index
         # The loss is the mean over the target tokens of the whole step, in all micro-batches of all processes.
-        total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
+        total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in micro_batches), stop_requested])
         n_tokens = int(total_tokens)
-        loss = self._backward(batches, n_tokens)
+        loss = self._backward(micro_batches, n_tokens)
         for optimizer in self.optimizers.values():
             self.scaler.unscale_(optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
@@ -298,11 +298,11 @@ class Trainer:
         self._average()
         return stop > 0
 
-    def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
+    def _backward(self, micro_batches: list[Batch], n_tokens: int) -> Tensor:
         """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss, a scalar."""
         total = torch.zeros((), device=self.device.torch_device)
-        for batch in batches:
-            is_last = batch is batches[-1]
+        for batch in micro_batches:
+            is_last = batch is micro_batches[-1]
             batch = batch.to(self.device.torch_device)
             with self._gradient_sync(is_last):
                 with self.device.autocast():
@@ -367,7 +367,7 @@ class Trainer:
         self._read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.loss_sum])
-        config = replace(self.config, batch_tokens=self.batches.batch_tokens)  # which is known to fit into memory
+        config = replace(self.config, batch_tokens=self.batches.max_tokens)  # a micro-batch, which fits into memory
         with torch.compiler.set_stance("force_eager"):  # the layers are compiled for training only
             results = validate(self.translator, self.data, config, self.context)
         metrics = {

@@ -226,7 +226,7 @@ def test_the_budget_counts_eos_and_may_be_reached(budget: int, rows: list[int]) 
 
 def test_a_pair_over_budget_has_a_batch_of_its_own() -> None:
     long = of_lengths([50, 1, 1])
-    assert [b.tolist() for b in token_batches(long, long, batch_tokens=10)] == [[1, 2], [0]]
+    assert [b.tolist() for b in token_batches(long, long, max_tokens=10)] == [[1, 2], [0]]
 
 
 def test_neighbouring_pairs_have_similar_lengths_on_both_sides() -> None:

@@ -67,7 +67,7 @@ class Counting(Batches):
 
 def test_the_thread_works_while_a_batch_is_in_use_and_only_so_far_ahead() -> None:
     plain, before = batches(), prefetching_threads()
-    counting = Counting(plain.sources, plain.targets, plain.batch_tokens, plain.seed)
+    counting = Counting(plain.sources, plain.targets, plain.max_tokens, plain.seed)
     numbers = counting.numbers
     ahead = Prefetcher(counting, CPU)
     assert not numbers and set(prefetching_threads()) <= set(before), "nothing before the first batch is needed"
@@ -85,7 +85,7 @@ def test_an_error_is_raised_with_the_batch_it_belongs_to() -> None:
             return super().collate(pairs)
 
     plain = batches()
-    ahead = Prefetcher(Broken(plain.sources, plain.targets, plain.batch_tokens, plain.seed), CPU)
+    ahead = Prefetcher(Broken(plain.sources, plain.targets, plain.max_tokens, plain.seed), CPU)
     next(ahead)
     next(ahead)
     with pytest.raises(OSError, match="the disk is gone"):
