@@ -76,7 +76,8 @@ const STYLE = `
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
 .translator textarea { width: 100%; resize: none; field-sizing: content; max-height: 8lh; }
 .translator :is(input, textarea, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
-.translator button { cursor: pointer; font-size: .9rem; min-height: 2rem; }
+.translator button { cursor: pointer; font-size: .9rem; }
+.translator :is(button, select) { min-height: 2rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .language { font-size: .9rem; margin: .8rem 0 0; }
 .translator :is(.translation, .unsure, .tour p) { overflow-wrap: anywhere; }
@@ -86,8 +87,7 @@ const STYLE = `
 .translator .unsure { margin: .4rem 0; padding-left: .6rem; border-left: 3px solid var(--focus); }
 .translator .notes { flex: 1 0 100%; }
 .translator .notes:empty { display: none; }
-.translator :is(.result, .stages) { transition: opacity .15s; }
-.translator.busy :is(.result, .stages) { opacity: .4; transition-delay: .25s; } /* not while one types, on a fast machine */
+.translator.busy :is(.result, .stages) { opacity: .4; transition: opacity .15s .25s; } /* not while one types, on a fast machine */
 .translator .unsure:empty { display: none; }
 .translator .settings { margin: .6rem 0; }
 .translator .examples { margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; font-size: .85rem; }
