@@ -1049,7 +1049,7 @@ parts = {
         b.weights + b.gradients * b.gradients_preallocated + b.optimizer
     ),
     "activations": lambda b: b.activations,
-    "loss": lambda b: b.loss,
+    "loss": lambda b: b.backward_start,
 }
 with style.in_style():
     figure, axes = style.new_figure(4.6, 2.3)

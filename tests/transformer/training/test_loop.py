@@ -237,7 +237,7 @@ def test_batches_are_split_until_they_fit_into_memory(
     cramped.fit_batch_to_memory()
     assert cramped.progress.gradient_accumulation_steps == 4
     assert max(full.tried) > 400 > full.tried[-1]
-    assert "each process now splits its share into 4 batches" in capsys.readouterr().err
+    assert "each process now splits its share into 4 micro-batches" in capsys.readouterr().err
     full.tried.clear()
     tokens = []
     for _ in range(4):
