@@ -1,9 +1,9 @@
 // The search shows an excerpt of each page that it finds. Sphinx would take it from everything on the page, the buttons
-// at the top and folded code, too; this takes it from the text that a reader sees. For a term of the glossary, which
+// at the top and code, too; this takes it from the text and the outputs that a reader sees. For a term of the glossary, which
 // Sphinx shows without an excerpt, it is the definition. (Sphinx's script is loaded after this one, and begins to search
 // when the page is complete, after this function.)
 document.addEventListener("DOMContentLoaded", () => {
-  const HIDDEN = "h1, .headerlink, script, style, noscript, svg, details.hide, .tag_setup, .widget";
+  const HIDDEN = "h1, .headerlink, script, style, noscript, svg, details.hide, .cell_input, .widget";
 
   /** The length of an excerpt, and how much of it is before the word that was searched for, in characters. */
   const LENGTH = 240, BEFORE = 100;
