@@ -551,7 +551,7 @@ for weight, other in pairs:
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts, called *micro-batches*, and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
 
 
 # %%
