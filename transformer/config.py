@@ -149,7 +149,7 @@ class TrainingConfig:
     validate_every: int = 1000
     """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
     validation_sentences: int = 200
-    """How many validation sentences are translated by greedy search for BLEU. The loss covers all of the split."""
+    """Number of validation sentences to translate by greedy search for BLEU; the loss is that of the whole set."""
     patience: int = 0
     """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000

@@ -33,7 +33,7 @@ SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
-"""Wait about this many seconds before a retry, and longer before each further one. urllib3's first has no wait."""
+"""Wait about this many seconds before a retry, and longer before each further one; urllib3 makes the first at once."""
 MIN_FREE_BYTES = 100_000_000
 """Free disk space that must remain after a download."""
 

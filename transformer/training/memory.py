@@ -169,7 +169,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
     fitting = [steps for steps, estimate in estimates.items() if estimate.total <= available]
     if needed.total <= available or fitting and is_gpu:
         return
-    advice = "choose a smaller model, or fewer --training.batch-tokens"
+    advice = "choose a smaller model, or a smaller --training.batch-tokens"
     if fitting:
         advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {estimates[fitting[0]]}"
     raise UserError(

@@ -174,7 +174,7 @@ def test_the_free_memory_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch) 
         check_memory(base, TrainingConfig(), choose_device("cpu"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10**8, 10**11))
     with pytest.raises(
-        UserError, match=r"this GPU has 100 MB free: choose a smaller model, or fewer --training.batch-tokens"
+        UserError, match=r"this GPU has 100 MB free: choose a smaller model, or a smaller --training.batch-tokens"
     ):
         check_memory(base, TrainingConfig(), gpu)
 
