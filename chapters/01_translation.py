@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with another word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: for each German word that the model generated, lines lead to the English words that the head *attended to*, that is, took information from.
+# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with a different word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: from each German word that the model generated, lines lead to the English words that the head *attended to*, that is, took information from.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -92,8 +92,8 @@ Picture(
         "all lead to hat; those of bereitet and zu both lead to preparing."
     ),
     caption=(
-        "English words that one attention head attended to, for each German word. "
-        "Thicker lines mean more weight. In blue, the words discussed below: "
+        "The English words that one attention head attended to, for each German word. "
+        "Thicker lines mean more weight. The words in blue are discussed below: "
         "“einem”, “roten” and “Hut” lead to “hat”, “bereitet” and “zu” to "
         "“preparing”."
     ),
@@ -107,9 +107,9 @@ assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
 assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 
 # %% [markdown]
-# For *einem roten Hut* ("a red hat") the head attended to *hat* three times: in German, the endings of the words before a noun depend on the noun. For *bereitet … zu*, a verb in two parts, it attended to *preparing* both times. Not every line is as easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines. The model learned them from examples.
+# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line also leads to *preparing*. Nobody programmed these lines; the model learned them from examples.
 #
-# By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
+# By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
 # %%
 from textwrap import fill
@@ -124,7 +124,7 @@ from transformer.data.tokenizer import BOS, EOS
 # %% [markdown]
 # ## Translate a sentence
 #
-# The model of this chapter comes with the course. It was trained on nothing but captions of photographs in English and German. The [live translator](../book/live.md) begins with another of the course's models, trained on everyday sentences. Here the model of the captions translates two that are not in its training data:
+# This chapter's model comes with the course. It was trained on nothing but photo captions in English and German. (The [live translator](../book/live.md) starts with a different model, trained on everyday sentences.) Here the model translates two captions that are not in its training data:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -141,13 +141,13 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English says *food* before *in the kitchen*; German says them in the opposite order, and places both between the two parts of its verb. And many German words depend on more than one English word.
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, many German words depend on more than one English word.
 #
 # ## Encoder and decoder
 #
-# The Transformer has two halves. They are described in §3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*. The **encoder** reads the whole source sentence at once and produces one vector for each *token*, which is a word or a part of one. The **decoder** generates the target sentence one token at a time. For each token it uses two things: the encoder's vectors, and the **prefix**, which consists of the target tokens generated so far. Every prefix begins with a special token, `<bos>` ("beginning of sentence"), so that the decoder has something to read at the start.
+# The Transformer has two halves, described in §3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*. The **encoder** reads the whole source sentence at once and produces one vector for each *token*, which is a word or a part of one. The **decoder** generates the target sentence one token at a time. For each token it uses the encoder's vectors and the **prefix**, that is, the target tokens generated so far. Every prefix begins with a special token, `<bos>` ("beginning of sentence"), so that the decoder has something to read at the start.
 #
-# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
+# The figure shows the model after it has generated three German words. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -183,7 +183,7 @@ print(ids)
 print(*tokenizer.pieces(translator.encode("Two skateboarders are smiling.")))
 
 # %% [markdown]
-# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of the vocabulary. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer, `nn.Embedding`, which only looks up rows:
+# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of the vocabulary. The selected row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer, `nn.Embedding`, which only looks up rows:
 
 # %%
 table = model.source_embedding.weight  # (vocab_size, d_model)
@@ -198,7 +198,7 @@ assert ids[1] == 228 and ids[5] == 662 and len(ids) == 8
 assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
-# The figure shows these two steps and the encoder. Each coloured strip is a vector, of which the first 12 numbers are drawn. Follow *dog*: its id selects row 228 of the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: their shape is the same, but their values are not.
+# The figure shows these two steps and the encoder. Each coloured strip shows the first 12 numbers of a vector. Follow *dog*: its id selects row 228 of the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: they have the same shape but different values.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -226,7 +226,7 @@ Picture(
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers**, all built alike, but each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, one position at a time. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) takes these parts one by one.
+# The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
 #
 # The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
@@ -267,7 +267,7 @@ assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
 # %% [markdown]
 # This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
 #
-# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. These vectors are the memory. `model.encode` returns it together with a mask, which marks the *padding* that fills up the shorter sentences of a batch. Our batch of one sentence has none.
+# After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**, and all of them together are the memory. `model.encode` returns it along with a mask, which marks the *padding* that fills up shorter sentences in a batch. Our batch of one sentence has none.
 
 # %%
 with torch.no_grad():
@@ -275,7 +275,7 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# Does a word really get a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, position 4 counting from 0, so before the first layer its vector is the same in all of them. After the last layer, we compare each vector with the one in the first sentence by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the fifth sentence, *dog* is at that position.
+# Does a word really get a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, position 4 counting from 0, so before the first layer its vector is the same in all of them. After the last layer, we compare each vector with that of the first sentence by **cosine similarity**, which is 1 if two vectors point the same way and 0 if they are at right angles. The fifth sentence has *dog* at that position, for comparison.
 
 # %%
 sentences = [
@@ -307,7 +307,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). The numbers don't measure similarity of meaning, though: the *lights* of the first two sentences are the most similar, but they mean different things.
+# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the first two *lights* are the most similar, yet they mean different things.
 #
 # ## The decoder predicts the next token
 #
@@ -336,7 +336,7 @@ assert best.values[0] > 0.9
 # %% [markdown]
 # *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
 #
-# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each from those that it has generated before, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
+# To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each based on those before it, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
 
 # %%
@@ -403,13 +403,13 @@ forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
 assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
-# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. Greedy search makes mistakes of its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes them rarer (see [Decoding](12_decoding.ipynb)).
+# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes fewer (see [Decoding](12_decoding.ipynb)).
 #
 # ## Training: all positions at once
 #
-# Inference needs one step per token, because each step needs the token that the step before has generated. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
+# Inference takes one step per token, because each step needs the token generated by the previous one. In **training**, the correct translation is known, so the decoder can be given all of it at once and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
 #
-# At each position, the loss is the **cross-entropy**: the negative logarithm of the probability that the model gave to the correct token. Its gradient shows how every parameter of the model, from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Thousands of such steps made this model out of random numbers. [Training](11_training.ipynb) shows how.
+# At each position, the loss is the **cross-entropy**: the negative logarithm of the probability that the model gave to the correct token. Its gradient shows how every parameter of the model, from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Thousands of such steps turned random numbers into this model. [Training](11_training.ipynb) shows how.
 #
 # If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
 
@@ -433,7 +433,7 @@ SourceCode(Transformer.forward)
 # %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the weights are positive and sum to one. The head also computes a vector from each position of the memory, its *value*, and passes on the weighted average of these values.
+# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the weights are positive and sum to one. From each position of the memory, the head also computes a vector, the *value*, and it passes on the weighted average of these values.
 #
 # The package can record all weights while the model runs. We pick two cross-attention heads, one from layer 2 and one from layer 3. The code counts layers and heads from 0, the text and the figures from 1:
 
@@ -448,7 +448,7 @@ print(tuple(nouns.shape))  # (target, source)
 print(f"first row: sum {nouns[0].sum():.2f}, largest {nouns[0].max():.2f}")
 
 # %% [markdown]
-# In the heat maps of these weights, a row is the German token that is being predicted, a column an English token, and a light cell a large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*.
+# In the heat maps below, each row is a German token being predicted, each column is an English token, and a light cell means a large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun determines whether to use *ein* or *eine*, and *das*, *den* or *die*.
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -499,9 +499,9 @@ for weights, expected in (
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size after each. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Three weaknesses of recurrent networks led to the Transformer.
+# Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Three weaknesses of recurrent networks led to the Transformer.
 #
-# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. That is where attention comes from. The Transformer's memory, too, has one vector for each token.
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from. The Transformer's memory likewise has one vector for each token.
 #
 # **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, the path has length one (§4, Table 1):
 
@@ -523,7 +523,7 @@ Picture(
 )
 
 # %% [markdown]
-# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure it in an untrained GRU and in untrained self-attention, because that is the gradient that training starts with.
+# How much does the path's length matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure this gradient in an untrained GRU and an untrained self-attention layer, because that is where training starts.
 
 
 # %%
@@ -543,7 +543,7 @@ by_gru = gradient_by_distance(gru(x)[0], x)
 by_attention = gradient_by_distance(attention(x, x, x)[0], x)
 
 # %% [markdown]
-# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. With every further token, the gradient of the GRU is multiplied by a factor below one: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
+# The vertical axis is logarithmic, so exponential decay appears as a falling straight line. With every further token, the gradient of the GRU is multiplied by a factor below one: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
 from transformer.plots.gradient_decay import gradient_decay
@@ -559,8 +559,8 @@ Picture(
         "0.1."
     ),
     caption=(
-        "Gradient of the last output in untrained layers: it decays exponentially "
-        "with distance in the GRU, until it leaves the chart, and stays level in self-attention."
+        "Gradient of the last output in untrained layers. In the GRU, it decays exponentially "
+        "with distance until it leaves the chart; in self-attention, it stays level."
     ),
 )
 
@@ -578,9 +578,9 @@ assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
 assert max(by_attention) < 1.3 * min(by_attention)
 
 # %% [markdown]
-# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient from distant tokens reaches it.
+# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient gets across such distances.
 #
-# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, in the decoder, too. This is the paper's main argument (§1), and it is what made training on far more text affordable.
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, also in the decoder. This is the paper's main argument (§1), and what made training on far more text affordable.
 #
 # The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows:
 #
@@ -589,11 +589,11 @@ assert max(by_attention) < 1.3 * min(by_attention)
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 #
-# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is one of the main problems of the field.
+# The first column shows the price of attention: every token is compared with every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), so attention is cheap. For whole books, this quadratic cost is one of the field's main problems.
 #
 # ## Encoder-only and decoder-only models
 #
-# Each half of the Transformer is a famous family of models on its own. The families differ in which positions may attend to which. In the grids below, a row is a token that the model reads, and a filled cell is a token that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
+# Each half of the Transformer has become a family of models in its own right. The families differ in which positions may attend to which. In the grids below, each row is a token that the model reads, and the filled cells are the tokens that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -605,7 +605,7 @@ german = ["<bos>", "ein", "Hund", "rennt"]
 Row(
     Picture(
         mask_grid(full, english, english, title="encoder"),
-        alt="Four English words by themselves, all filled: every word sees every word.",
+        alt="Four English words by the same four, all filled: every word sees every word.",
     ),
     Picture(
         mask_grid(causal_mask(4)[0, 0], german, german, title="decoder"),
@@ -619,7 +619,7 @@ Row(
         alt="The same prefix by four English words, all cells filled.",
     ),
     caption=(
-        "Each row is a position. It may attend to the green cells, not to those with a ×. "
+        "Each row is a position, which may attend to the green cells but not to those with a ×. "
         "Only the decoder's self-attention hides later positions."
     ),
 )
@@ -631,11 +631,11 @@ Row(
 # | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can be training data: it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
+# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. Besides, any text can be training data, because it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
 #
 # ## What goes wrong in practice
 #
-# **It answers everything.** The model knows captions. Give it something else, and it produces an output all the same:
+# **It answers everything.** The model knows only captions. Give it something else, and it still produces an output:
 
 # %%
 for text in ("Where is the station?", "I love you.", "asdf"):
@@ -647,7 +647,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. For this model, it is `transformer/models/multi30k/CARD.md`.
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. This model's card is `transformer/models/multi30k/CARD.md`.
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the same input gives different probabilities each time, without a warning:
 
@@ -685,7 +685,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>D. Once and once</summary>
 #
-# No. That is training, where the translation is known beforehand.
+# No. That works only in training, where the translation is known.
 #
 # </details>
 #
@@ -693,7 +693,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>A. Training uses larger batches</summary>
 #
-# No. A single sentence is trained in one pass, too.
+# No. Training takes one pass even for a single sentence.
 #
 # </details>
 # <details><summary>B. Each prediction needs the tokens before it, and only in training are they known</summary>
@@ -703,7 +703,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>C. The mask is switched off at inference time</summary>
 #
-# No. The mask stays on. The last position has nothing after it that could be hidden, but the earlier ones must not attend to later tokens of the prefix, just as in training.
+# No. The mask stays on. The last position has nothing after it to hide, but the earlier ones must not attend to later tokens of the prefix, just as in training.
 #
 # </details>
 # <details><summary>D. The encoder runs only in training</summary>
@@ -721,7 +721,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>B. One vector for each source token</summary>
 #
-# **Right.** At every step, the cross-attention heads weight these vectors anew.
+# **Right.** At every step, the cross-attention heads compute new weights for these vectors.
 #
 # </details>
 # <details><summary>C. The source tokens</summary>
@@ -743,11 +743,11 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # </details>
 #
-# **5. A recurrent and a self-attention layer both read a sentence of 40 tokens, with $d = 512$. Which needs more operations by Table 1, and which finishes first on a GPU?**
+# **5. A recurrent and a self-attention layer both read a sentence of 40 tokens, with $d = 512$. Which needs more operations according to Table 1, and which finishes first on a GPU?**
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice attention saves less: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ as well. What matters more on a GPU is the order of the work: the recurrent layer's forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice attention saves less: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ themselves. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
@@ -779,4 +779,4 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # - **Just before the Transformer:** a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
 # - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
 # - **Most technical terms in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).
-# - **Next:** You know what goes into each stage of the model and what comes out. [Attention](02_attention.ipynb) opens the most important one: how does a head compute its weights?
+# - **Next:** You now know what goes into each stage of the model and what comes out. [Attention](02_attention.ipynb) opens the most important one: how does a head compute its weights?
