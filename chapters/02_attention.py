@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# *The dog left the milk because it was tired.* *The dog left the milk because it was sour.* What does *it* refer to? In the first sentence it is the dog, in the second the milk, and only the last word tells you. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
+# *The dog left the milk because it was tired.* *The dog left the milk because it was sour.* What does *it* refer to? To the dog in the first sentence, to the milk in the second, and only the last word tells you which. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -84,20 +84,20 @@ from torch.testing import assert_close
 # %% [markdown]
 # ## A soft lookup
 #
-# Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the **value** that belongs to the matching key.
+# Python has a tool for looking things up: the dictionary. You supply a **query**, it is compared with every **key**, and you get the **value** that belongs to the matching key.
 
 # %%
 german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
 german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# The values here are what a translator needs in order to translate *it*. German has three words for *it*: *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
+# The values here are translations of *it*. German has three, *er*, *sie* and *es*, and the choice depends on the noun that *it* stands for: *er* for the dog (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
-# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train it: a small change in the query changes nothing, so there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values, weighted by them. A small change in the query changes the answer a little, so gradient descent can work with it.
+# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train such a lookup, because a small change in the query changes nothing, so there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the weighted average of *all* values. A small change in the query changes the answer a little, so gradient descent can work with it.
 #
 # ## Attention by hand
 #
-# Each word has a **key**. Here, a key has two made-up numbers, which answer two questions: *alive?* and *food?* A positive number means yes, a negative one no, and zero neither. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
+# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero neither. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -116,7 +116,7 @@ for word, score in zip(words, scores, strict=True):
     print(f"{word:8} {score:4.1f}")
 
 # %% [markdown]
-# **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, so that all are positive and their order is kept, and divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
+# **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, which makes all of them positive and keeps their order, and divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
 
 # %%
 exponentials = scores.exp()
@@ -141,7 +141,7 @@ sour = torch.tensor([0.0, 1])
 # %% [markdown]
 # This time the answer is *sie*. The paper's formula also divides the scores by a constant; we leave that out until the section *Why the scores are scaled*.
 #
-# The figure below shows the first lookup as a whole. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom. In the course's drawings of attention, these colours always mean the same: **query blue, key orange, value green**.
+# The figure below shows the entire first lookup. Read each row from left to right: key, score, weight, value. The weighted sum is at the bottom. The course's drawings of attention always use the same colours: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -183,7 +183,7 @@ Captioned(
     ),
     (
         "A query among five keys, with its attention weights and output. The "
-        "larger a key's dot, the more weight it has. Turn the query towards dog "
+        "larger a key's dot, the more weight it has. Rotate the query towards dog "
         "or milk to raise its weight."
     ),
 )
@@ -195,9 +195,9 @@ Captioned(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it looks for itself are three different things.
+# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it is looking for itself are three different things.
 #
-# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who does the leaving, and for food, the thing left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
 
 # %%
 x = torch.tensor(
@@ -211,7 +211,7 @@ x = torch.tensor(
 )  # (length, d_model) = (5, 6)
 
 # %% [markdown]
-# To let you check the products by eye, our three matrices do no more than pick out two features each. Trained matrices combine all of them.
+# So that you can check the products by eye, each of our matrices just picks out two features. Trained matrices combine all of them.
 
 # %%
 identity = torch.eye(6)
@@ -251,24 +251,24 @@ Picture(
     ),
     caption=(
         "Attention weights of all five words: each row is a query. “It” attends "
-        "mostly to “dog”, and “left” to “dog” and “milk” alike."
+        "mostly to “dog”, and “left” equally to “dog” and “milk”."
     ),
 )
 
 # %% [markdown]
-# **What happens to the output?** It is multiplied by one more matrix, which turns it into $d_\text{model}$ numbers again, and added to the vector of *it*. From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
+# **What happens to the output?** It is multiplied by one more matrix, which brings it back to $d_\text{model}$ numbers, and added to the vector of *it*. From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
 #
 # **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
 # ## Why the scores are scaled
 #
-# Only one step is missing from the paper's formula: the scores are divided by $\sqrt{d_k}$. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
+# We have left out only one step of the paper's formula: dividing the scores by $\sqrt{d_k}$. With it, we get **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). We draw random queries and keys, all of whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
+# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -318,7 +318,7 @@ unscaled = [largest_weight(d_k, divisor=1) for d_k in sizes]
 scaled = [largest_weight(d_k, divisor=math.sqrt(d_k)) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid lines, without scaling, from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the lines are median norms of the gradient, and each shaded band contains the middle half of the queries. The dashed lines, with scaling, are level in both charts: the softmax behaves the same at every $d_k$.
+# The solid lines are without scaling. Follow them from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the lines are median norms of the gradient, and each shaded band contains the middle half of the queries. The dashed lines, with scaling, stay level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -398,9 +398,9 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't small everywhere: it is unevenly distributed. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training. A trained model may well have sharp weights, but it reached them step by step, guided by a gradient.
+# Without scaling, the gradient isn't small for every query, but it varies widely. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training. A trained model may well have sharp weights, but it got there step by step, guided by a gradient.
 #
-# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network that has one hidden layer. It is called **additive attention** (§3.2.1), because it multiplies the query and the key by a matrix each and adds the results. For large $d_k$, the paper reports, it does better than a dot product *without* scaling. But it computes a hidden layer for every *pair* of a query and a key. All dot products together are a single matrix product.
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because it multiplies query and key each by a matrix and adds the results. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But it computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
 #
 # **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #
@@ -420,13 +420,13 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 #
 # <details><summary>Where the output goes</summary>
 #
-# With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside.
+# With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside it.
 #
 # </details>
 #
 # ## The code
 #
-# **As loops.** Slow, but it leaves no doubt about what happens:
+# **As loops.** This is slow, but leaves no doubt about what happens:
 
 
 # %%
@@ -467,11 +467,11 @@ SourceCode(attention)
 # %% [markdown]
 # The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
 #
-# - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
+# - `key.transpose(-2, -1)` swaps only the last two dimensions, so any number of others may precede them: a batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
 # - `dropout` sets some of the weights to zero and scales up the others to make up for it. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
-# PyTorch has this function, too: `scaled_dot_product_attention`. Where the hardware, the dtype and the mask allow it, it uses a **fused** implementation: a single program, on a GPU called a *kernel*, does all the steps without ever storing the matrix of weights. That saves time and memory, so the model of this course calls it whenever nobody asks for the weights. The loops, the matrix products, the package's function and PyTorch's agree on random input:
+# PyTorch has this function, too: `scaled_dot_product_attention`. Where the hardware, the dtype and the mask allow it, it uses a **fused** implementation: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the course's model calls it whenever the weights themselves aren't needed. All four versions of attention agree on random input:
 
 # %%
 import torch.nn.functional as F
@@ -511,11 +511,11 @@ print("the same outputs for", *words)
 print("and for", *[words[i] for i in order])
 
 # %% [markdown]
-# So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to say where each word is: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
+# So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to contain each word's position: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 #
 # ## A head of a trained model
 #
-# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. First, the translator and a caption:
+# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. First, we load the translator and translate a caption:
 
 # %%
 import transformer
@@ -529,7 +529,7 @@ source = translator.encode(caption)
 target = tokenizer.encode(translator.greedy_search([caption])[0])
 
 # %% [markdown]
-# While the model runs once, we keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. PyTorch has *hooks* for this: functions that a layer calls with its inputs. We also record the weights that the head really used.
+# We run the model once and keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. PyTorch has *hooks* for this: functions that a layer calls with its inputs. We also record the weights that the head actually used.
 
 # %%
 layer = model.decoder[2].cross_attention  # layer 3, counting from 1
@@ -543,7 +543,7 @@ print("German ", tuple(german.shape))  # (tokens, d_model)
 print("English", tuple(english.shape))
 
 # %% [markdown]
-# Then everything is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has 32 columns of each, from 32 to 63.
+# The rest is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has columns 32 to 63 of each.
 
 # %%
 with torch.no_grad():
@@ -558,7 +558,7 @@ assert_close(weights, recorded["decoder.2.cross_attention"][0, 1])
 output.shape  # (German tokens, d_v)
 
 # %% [markdown]
-# The weights equal the recorded ones, and their heat map is the one in chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
+# Our weights equal the recorded ones, and their heat map is the one from chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
 
 # %% tags=["hide-input"]
 rows, columns = (
@@ -585,7 +585,7 @@ assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error. These are three of them.
+# The worst bugs in attention raise no error. Here are three of them.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
@@ -595,7 +595,7 @@ print("dim=-1, row sums:", scores.softmax(dim=-1).sum(dim=-1))
 print("dim=-2, row sums:", scores.softmax(dim=-2).sum(dim=-1))
 
 # %% [markdown]
-# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words. The weights still sum to one, but now it is the dog that is sour:
+# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in order and only breaks the rows elsewhere, so each column mixes numbers from different words. The weights still sum to one, but now it is the dog that is sour:
 
 # %%
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
@@ -698,11 +698,11 @@ print("softmax: ", large.softmax(dim=0))
 #
 # </details>
 #
-# **5. A sentence gets twice as long. How do the time for its scores and the space for its weights grow?**
+# **5. A sentence gets twice as long. How much more time do its scores take, and how much more memory its weights?**
 #
 # <details><summary>Answer</summary>
 #
-# Both become four times as large: every query meets every key, so there are $n^2$ scores and $n^2$ weights. A fused kernel never stores the weights, which saves the memory, but it still computes them.
+# Four times as much of each: every query is compared with every key, so there are $n^2$ scores and $n^2$ weights. A fused kernel never stores the weights, which saves the memory, but it still computes them.
 #
 # </details>
 #
@@ -728,4 +728,4 @@ print("softmax: ", large.softmax(dim=0))
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) dispute their conclusion.
-# - **Next:** One attention returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.
+# - **Next:** A single attention returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.
