@@ -126,9 +126,9 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## Why one softmax is not enough
 #
-# To represent what happens in a sentence, the vector of *chases* needs two things from its context: **who chases**, and **who is chased**. But one head returns one weighted average. **To attend to two words, it has to split its weight between them, and the next layer sees only the mixture.**
+# To represent what happens in a sentence, the vector of *chases* needs two things from its context: **who chases**, and **who is chased**. But a single head returns a single weighted average. **To attend to two words, it has to split its weight between them, and the next layer sees only the mixture.**
 #
-# Here is the simplest case. The value of a word is a single number, 1 for *dog* and 0 for *cat*. The head gives the weight $w$ to the first animal and $1 - w$ to the second, so its output is $w$ for *dog chases cat*, and $1 - w$ for *cat chases dog*. The figure shows the outputs for all $w$ from 0 to 1. On the dotted line in the middle, with equal weights, these two sentences have the same output: the head reports a dog and a cat, but not who is who.
+# Here is the simplest case. The value of a word is a single number, 1 for *dog* and 0 for *cat*. The head gives the weight $w$ to the first animal and $1 - w$ to the second, so its output is $w$ for *dog chases cat*, and $1 - w$ for *cat chases dog*. The figure shows the outputs for all $w$ from 0 to 1. On the dotted line in the middle, with equal weights, these two sentences have the same output: the head reports a dog and a cat, but not who chases whom.
 
 # %% tags=["hide-input"]
 sentences = {
@@ -154,15 +154,15 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. To tell who chases, the first animal needs more than half of the weight; to tell who is chased, the second animal does. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
+# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. For the output to show who chases, the first animal needs more than half of the weight; to show who is chased, the second does. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
 #
 # <details><summary>Why no w fits both, and what a real model can do</summary>
 #
 # *Dog* must be the answer above the threshold, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?* the output of *dog chases cat* must be above the threshold and that of *cat chases dog* below, which requires $w > \tfrac12$. For *who is chased?* it is the other way round, which requires $w < \tfrac12$.
 #
-# This argument makes two assumptions: a word has the same value wherever it stands, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther from it than the other output. Both can't be true.
+# This argument makes two assumptions: a word has the same value at every position, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther away. It can't be both.
 #
-# With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the two numbers of the output shows who chases, and their difference who is chased. But the outputs are closer to the thresholds than with a head for each question.
+# With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the output's two numbers shows who chases, and their difference who is chased. But they are closer to the thresholds than with a head for each question.
 #
 # </details>
 #
@@ -185,7 +185,7 @@ assert squeezed == [[1, 0.5], [0.75, 0.75], [0.75, 0.25], [0, 0.5]]
 # %% [markdown]
 # ## Two heads, by hand
 #
-# In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. How a vector can contain where its word is, [Positional encoding](05_positional_encoding.ipynb) will show.
+# In **multi-head attention**, several attentions run side by side on the same words. Each is called a **head** and has its own queries, keys and values, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. [Positional encoding](05_positional_encoding.ipynb) will show how a vector can contain the position of its word.
 
 # %%
 words = ["dog", "chases", "cat"]
@@ -198,7 +198,7 @@ x = torch.tensor(
 )  # (length 3, d_model 4)
 
 # %% [markdown]
-# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key` makes (side, −side) the key, in both heads. The two heads have the same keys and values, but their queries differ. Head 1 looks for a word before the verb, head 2 for one after it:
+# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key` makes (side, −side) the key, in both heads. The two heads have the same keys and values but different queries. Head 1 looks for a word before the verb, head 2 for one after it:
 
 # %%
 none = [0.0, 0, 0, 0]
@@ -223,14 +223,14 @@ for head, columns in enumerate([slice(0, 2), slice(2, 4)], start=1):
     heads.append(output)
 
 # %% [markdown]
-# The outputs are **concatenated**, that is, joined end to end. The vector of *chases* now has four numbers. The first two say who chases, and the last two who is chased. They were never added up, so nothing was lost:
+# The outputs are **concatenated**, that is, joined end to end. Of the four numbers that *chases* now has, the first two show who chases, and the last two who is chased. They were never added up, so nothing was lost:
 
 # %%
 concatenated = torch.cat(heads, dim=-1)  # (3, 4)
 concatenated[1]  # who chases: dog, cat; who is chased: dog, cat
 
 # %% [markdown]
-# Finally a fourth matrix, $W^O$, turns the concatenated outputs into a vector of $d_\text{model}$ features again. In this **output projection**, each new feature may use all heads. Ours computes three features: whether the chaser is a dog, whether the one chased is a dog, and a score for *a dog chases a cat*, which neither head could compute alone. That score is about 0.94 if both parts are true and half of that if only one is:
+# Finally a fourth matrix, $W^O$, turns the concatenated outputs into a vector of $d_\text{model}$ features again. In this **output projection**, each new feature can draw on all heads. Ours computes three features: whether the chaser is a dog, whether the one chased is a dog, and a score for *a dog chases a cat*, which neither head could compute alone. That score is about 0.94 if both parts are true and half of that if only one is:
 
 # %%
 w_output = torch.zeros(4, 4)
@@ -240,7 +240,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 (concatenated @ w_output)[1]
 
 # %% [markdown]
-# That is all of multi-head attention (§3.2.2):
+# That is all there is to multi-head attention (§3.2.2):
 #
 # $$
 # \begin{aligned}
@@ -253,7 +253,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 #
 # Here $Q$, $K$ and $V$ are the vectors *before* the projections. In self-attention they are all the same, $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
 #
-# So each head projects the vectors to a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from different positions.
+# So each head projects the vectors into a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from different positions.
 #
 # The next figure shows the whole computation, from the queries, keys and values to the result. Follow the row of *chases* from top to bottom: the heads don't meet until the last line. The queries of *dog* and *cat* are zero, so each of them spreads its attention equally over all three words.
 
@@ -299,7 +299,7 @@ def multi_head_loop(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Does it keep apart the two sentences that a single head confuses? We swap the animals and look at *chases* in both:
+# Does it distinguish the two sentences that a single head confuses? We swap the animals and look at *chases* in both:
 
 # %%
 reversed_x = x[[2, 1, 0]].clone()
@@ -311,7 +311,7 @@ print("cat chases dog", multi_head_loop(reversed_x, 2, *matrices)[1])
 # %% [markdown]
 # The first two features show which animal is the dog: the one that chases in the first sentence, the one that is chased in the second.
 #
-# **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. Attention works on the last two dimensions of its inputs, which are now the words and *all* features, and treats the dimensions before them as a batch. So we give the heads a dimension of their own, in front of these two. To see where each number goes, let every entry show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
+# **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. Attention works on the last two dimensions of its inputs, which are now the words and *all* features, and treats the dimensions before them as a batch. So we give the heads a dimension of their own, in front of these two. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -338,7 +338,7 @@ assert split[0].tolist() == [[10, 11], [20, 21], [30, 31]]
 assert split[1].tolist() == [[12, 13], [22, 23], [32, 33]]
 
 # %% [markdown]
-# This takes **two steps**: `unflatten` splits the last dimension, which moves nothing, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse:
+# This takes **two steps**: `unflatten` splits the last dimension, which moves no numbers, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse:
 
 
 # %%
@@ -353,7 +353,7 @@ def concatenate_heads(heads):
 
 
 # %% [markdown]
-# <details><summary>The same steps with view, transpose and contiguous, as most code has them</summary>
+# <details><summary>The same steps with view, transpose and contiguous, as in most code</summary>
 #
 # To split the heads, most code writes `x.view(B, L, h, d_head).transpose(1, 2)`, and to concatenate them, `x.transpose(1, 2).contiguous().view(B, L, d_model)`. `view` never copies, so it can't merge the dimensions of a transposed tensor, whose numbers are no longer in reading order in memory. `.contiguous()` copies them into that order first. `flatten` copies by itself where it has to.
 #
@@ -382,7 +382,7 @@ class MultiHead(nn.Module):
 
 
 # %% [markdown]
-# The module keeps its attention weights in `self.weights`, so that we can look at them later. It computes the same as the loop. And with the same matrices, PyTorch's `nn.MultiheadAttention` computes the same output, for self-attention and for cross-attention:
+# The module keeps its attention weights in `self.weights`, so that we can look at them later. Its output equals that of the loop and, with the same matrices, that of PyTorch's `nn.MultiheadAttention`, for both self-attention and cross-attention:
 
 # %%
 torch.manual_seed(0)
@@ -409,7 +409,7 @@ for n_heads in (1, 2, 3, 4, 6, 12):
 # %% [markdown]
 # ### An attention layer is the sum of its heads
 #
-# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. Head $i$ is multiplied only by its own *rows* of $W^O$. Call them $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$. The $h$ products are then added:
+# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. Head $i$ is multiplied only by its own *rows* of $W^O$, which we call $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$, and the $h$ products are then added:
 #
 # $$
 # \begin{aligned}
@@ -431,14 +431,14 @@ assert_close(sum(contributions), multi_head_loop(sequence, 3, *matrices))
 print("the sum of three heads equals the layer's output")
 
 # %% [markdown]
-# So each head makes a contribution of full width, and the layer adds the contributions. This makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
+# So each head makes a full-width contribution, and the layer adds these up. This makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
 # The product also splits each head into two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
 
 # %% [markdown]
 # ## The package's module
 #
-# The rest of the course uses the package's `MultiHeadAttention`, which takes the same steps. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values:
+# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values:
 
 # %% tags=["remove-input"]
 SourceCode(
@@ -509,7 +509,7 @@ assert joined.shape == base.output(joined).shape == (1, 25, 512)
 # - The scores take $h$ heads × $n^2$ pairs × $d / h$ multiplications. The $h$ cancels, which leaves $n^2 d$.
 # - The weighted sums take the same again, $n^2 d$.
 #
-# PyTorch can count the operations in its matrix products. A multiplication and an addition count as two:
+# PyTorch can count the operations in its matrix products, where a multiplication and an addition count as two:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -530,7 +530,7 @@ assert multiplications == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2
 
 # %% [markdown]
-# Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
+# Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along only 64 directions and is blind to all others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. In the same experiment with our small translator, on the [results](../book/results.md) page, one head is too few as well, but the translator is as good with 16 heads as with 8.
 #
@@ -555,7 +555,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## Do heads divide the work on their own?
 #
-# Nothing in the formula tells two heads to do different things. Do they? Our test is a task in which every position needs information from two others, its *sources*. The input is a row of eight random digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same place counted from the other end, and the one *two positions earlier*. Positions 0 and 1 wrap around to 6 and 7.
+# Nothing in the formula makes two heads do different things. Do they anyway? Our test is a task in which every position needs information from two others, its *sources*. The input is a row of eight random digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same place counted from the other end, and the one *two positions earlier*. Positions 0 and 1 wrap around to 6 and 7.
 
 
 # %%
@@ -566,7 +566,7 @@ def make_batch(rows):
 
 
 # %% [markdown]
-# The model is our attention module between an embedding and a linear layer. The task is about positions, so we add to each digit's vector another one that depends on its position. [Positional encoding](05_positional_encoding.ipynb) explains how it is made:
+# The model is our attention module between an embedding and a linear layer. The task is about positions, so we add a vector that depends on the position to each digit's vector. [Positional encoding](05_positional_encoding.ipynb) explains how it is made:
 
 
 # %%
@@ -584,7 +584,7 @@ class TwoSources(nn.Module):
 
 
 # %% [markdown]
-# We train it with one head and with two. **Both versions have the same number of parameters**; only the division of the 32 dimensions differs. We note the attention weights of every step, averaged over the batch:
+# We train it with one head and with two. **Both versions have the same number of parameters**; only the division of the 32 dimensions differs. We record the attention weights of every step, averaged over the batch:
 
 
 # %%
@@ -622,9 +622,9 @@ sizes = [sum(p.numel() for p in m.parameters()) for m in (one_head, two_heads)]
 assert sizes[0] == sizes[1]
 
 # %% [markdown]
-# A guess would be right one time in ten. The one head has to return both digits in a single weighted sum, and the linear layer `predict` can read only one of them well. Two heads get everything right.
+# A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` can read only one of them well. Two heads get everything right.
 #
-# How did they come to divide the work? This function computes how much weight a head gives to each source:
+# How did the two come to divide the work? This function computes how much weight a head gives to each source:
 
 
 # %%
@@ -656,12 +656,12 @@ Picture(
         "Four curves over 500 steps, the weight that each of two heads gives to each "
         "source. All four rise together to about 0.3 at step 100. Then both heads "
         "give more to the mirror position, 0.4 at step 250. After step 300 the heads "
-        "part: head 1 goes over to the position two earlier and ends there with "
-        "about 0.75, head 2 stays with the mirror position, with about 0.75."
+        "part: head 1 switches to the position two earlier, head 2 stays with the "
+        "mirror position, and both end at about 0.75."
     ),
     caption=(
         "Attention weights of the two heads on the two sources during training. At "
-        "first the heads do the same; in the end each has a source of its own."
+        "first both do the same thing; in the end each has a source of its own."
     ),
 )
 
@@ -676,7 +676,7 @@ assert at[490][0][1] > 0.65 and at[490][1][0] > 0.65  # one source each
 assert at[490][0][0] < 0.15 and at[490][1][1] < 0.15
 
 # %% [markdown]
-# At first all four lines run together: both heads attend to both sources about equally. The model then knows *which two* digits it needs, but not *which is which*, the same confusion as between *dog chases cat* and *cat chases dog*. We can check this by stopping after 100 steps:
+# At first all four lines run together: both heads attend to both sources about equally. At this stage, the model knows *which two* digits it needs, but not *which is which*, the same confusion as between *dog chases cat* and *cat chases dog*. We can check this by stopping after 100 steps:
 
 # %%
 early, _ = train(n_heads=2, steps=100)
@@ -689,7 +689,7 @@ print(f"one of the two digits: {either:.0%}, the right one: {right:.0%}")
 assert either > 0.8 and 0.4 < right < 0.55
 
 # %% [markdown]
-# Then both heads come to prefer the mirror position, as the single head does. Around step 300 the heads **specialise**: one goes over to the other source, and the two digits can be told apart. The random initialisation makes this possible. Two heads with identical parameters would also get identical gradients, and would stay identical forever.
+# Then both heads come to prefer the mirror position, as the single head does. Around step 300 the heads **specialise**: one switches to the other source, and the two digits can be told apart. The random initialisation makes this possible: two heads with identical parameters would also get identical gradients and stay identical forever.
 
 # %% tags=["remove-cell"]
 for n, more_for_mirror in ((100, False), (250, True)):
@@ -725,7 +725,7 @@ assert_close(
 )
 
 # %% [markdown]
-# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head splits its weight unevenly: the mirror position gets more than the one two earlier. Of two heads, each has taken one.
+# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head splits its weight unevenly: the mirror position gets more than the one two earlier. With two heads, each has taken one.
 
 # %% tags=["hide-input"]
 final = [w[-50:].mean(dim=0) for w in (one_head_weights, two_heads_weights)]
@@ -754,7 +754,7 @@ Row(
     ),
     caption=(
         "Attention weights by position: the only head gives more to the "
-        "mirror position than to the one two earlier; of two heads, each takes one."
+        "mirror position than to the one two earlier; with two heads, each takes one."
     ),
 )
 
@@ -822,7 +822,7 @@ Captioned(
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **A reshape without the transpose.** If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because `reshape` keeps the numbers in reading order. The figure compares it with the right way:
+# **A reshape without the transpose.** If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because `reshape` keeps the numbers in reading order. The figure shows the difference:
 
 # %%
 wrong_split = table.reshape(2, 3, 2)  # heads 2, length 3, d_head 2?
@@ -844,8 +844,8 @@ Row(
         ),
     ),
     caption=(
-        "The right way, with a transpose, and the wrong way, with a reshape only: the "
-        "columns of both heads are mixed, and no head has all words."
+        "Right: with a transpose. Wrong: with a reshape only, which mixes the columns "
+        "of both heads, so that neither has all words."
     ),
 )
 
@@ -927,7 +927,7 @@ print(f"divided by √d_k:     {(scores / 64**0.5).std():.2f}")
 print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 
 # %% [markdown]
-# **No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the first features of the result. Count the parameters: without biases, there should be $4 d^2$, not $3 d^2$.
+# **No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the first features of the result. To notice this, count the parameters: without biases, there should be $4 d^2$, not $3 d^2$.
 #
 # ## Questions
 #
@@ -981,7 +981,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 #
 # **3. Two heads of a trained layer have exactly the same attention weights on every sentence. Can one of them be removed without any loss?**
 #
-# <details><summary>A. Yes, because they do the same</summary>
+# <details><summary>A. Yes, because they do the same thing</summary>
 #
 # No. They attend to the same words, but each has its own values, so they may retrieve different information.
 #
@@ -1006,7 +1006,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 #
 # <details><summary>Answer</summary>
 #
-# Yes, the four outputs differ, so nothing is lost in principle. But no *linear* layer can read who is chased from them: in order, the answers are dog, cat, dog, cat, and one threshold can't separate them. It takes a non-linear layer, and one that is precise: with thousands of words instead of two, and with weights that differ from sentence to sentence, the layer can't rely on fixed thresholds. In our example with two heads, the next layer gets each answer in numbers of its own.
+# Yes, the four outputs differ, so nothing is lost in principle. But no *linear* layer can read who is chased from them: in order, the answers are dog, cat, dog, cat, and one threshold can't separate them. That takes a non-linear layer, and a precise one: with thousands of words instead of two, and with weights that differ from sentence to sentence, the layer can't rely on fixed thresholds. In our example with two heads, the next layer gets each answer in numbers of its own.
 #
 # </details>
 #
@@ -1042,7 +1042,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # 3. In the model with one head, replace `predict` by a feed-forward network with 128 hidden units. How many of the digits *two earlier* does it get right?
 #
 # </details>
-# <details><summary>What came out when we ran them</summary>
+# <details><summary>What happened when we ran them</summary>
 #
 # 1. With 4 and 8 heads the model still gets all digits right. With 16 heads of two dimensions, seed 0 makes mistakes, while some other seeds don't. With 32 heads of one dimension, four digits in ten are wrong: the price of narrow heads.
 # 2. The loss ends near 1.8. Without positions the model can't tell where a digit is, so it learns only which digits the row contains. Guessing one of these is better than guessing any of the ten digits, which gives a loss of $\ln 10 \approx 2.3$.
