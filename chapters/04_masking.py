@@ -2,7 +2,7 @@
 # # Masking
 #
 # Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
-# assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below it. How do they cheat, and how can you stop them?**
+# assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below that. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -128,16 +128,14 @@ from transformer.positions import sinusoidal_encoding
 # In plain attention every position attends to every other. In two cases that must not happen.
 #
 # **Padding.** A batch of sentences is one rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
-# token, `<pad>`. It has no meaning, but it has an embedding like any other token, hence a key and a value. Nothing keeps the real words from
-# attending to it.
+# token, `<pad>`. It has no meaning, but like any other token it has an embedding, hence a key and a value, so nothing keeps the real words from attending to it.
 #
 # **The future.** The decoder of a Transformer is **autoregressive**: it generates one token at a time, and each token depends on the ones before it.
 # At **inference**, when the trained model translates, later tokens don't exist yet. In training they do, because we know the correct translation.
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# In this chapter we translate from German into English, so the decoder's tokens are English. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells are what the model may see, and
-# on the right is what it should predict. In the last row, this is `<eos>`, the end of the sentence.
+# In this chapter we translate from German into English, so the decoder's tokens are English. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells show what the model may see, and the token on the right is what it should predict, in the last row `<eos>`, the end of the sentence.
 
 # %% tags=["hide-input"]
 milk = "<bos> the milk was sour".split()
@@ -157,10 +155,9 @@ Picture(
 
 # %% [markdown]
 # One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network has the same five targets, but it must compute its five states one after another. This difference is a
-# main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
-# model only has to copy it.
+# main reason why Transformers train fast. But there is a catch: the token to predict is also in the input, one position further right. Unless something hides it, the model only has to copy it.
 #
-# Padding and the future have the same solution, a **mask**: a table that shows which query may attend to which key. In this course it is boolean, and it always has
+# The solution for both padding and the future is a **mask**: a table that shows which query may attend to which key. In this course it is boolean, and it always has
 # the same meaning:
 #
 # > **True = may attend.**
@@ -208,7 +205,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# The figure compares the two. The weights fill the same triangle, and each row sums to one. But attention can choose how much weight each earlier position gets.
+# The figure compares the two. In both, the weights fill the same triangle and each row sums to one, but attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
 positions = [str(i) for i in range(5)]
@@ -238,7 +235,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, where the vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions by a lower-triangular matrix, and a product of such matrices is again lower triangular.
+# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, whose vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions with a lower-triangular matrix, and a product of such matrices is again lower triangular.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -255,8 +252,7 @@ scores.softmax(dim=0)
 
 # %% [markdown]
 # The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20 \approx 0.64$ of
-# the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. The
-# exponential of the padding has to be 0 *before* we divide. As with the future, a score of $-\infty$ does it:
+# the attention. The three real words should share all of it, in the same proportions as before, so the denominator should be $7.39 + 2.72 + 1 = 11.11$. The padding's exponential therefore has to be 0 *before* we divide. As with the future, a score of $-\infty$ does this:
 
 # %%
 real = torch.tensor([True, True, True, False])
@@ -264,7 +260,7 @@ print("masked ", scores.masked_fill(~real, -math.inf).softmax(dim=0))
 print("by hand", torch.tensor([7.39, 2.72, 1, 0]) / 11.11)
 
 # %% [markdown]
-# **In a batch.** Here are two German sentences, and their English translations as the decoder gets them. A token's id is its position in the
+# **In a batch.** Here are two German sentences, and their English translations as input to the decoder. A token's id is its position in the
 # vocabulary, and `<pad>` has the id 0:
 
 # %%
@@ -296,14 +292,13 @@ assert torch.equal(mask, padding_mask(source, pad_id=0))
 mask
 
 # %% [markdown]
-# Where both the future and padding should be hidden, a query may attend to a key if the key is real **and** not in the future. With boolean masks, this "and" is the operator `&`. These are the package's three mask functions; the last one combines the other two:
+# Where both the future and padding should be hidden, a query may attend to a key if the key is real **and** not in the future. With boolean masks, this "and" is the operator `&`. Here are the package's three mask functions; the last one combines the other two:
 
 # %% tags=["remove-input"]
 SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
-# The figure shows the masks of the first translation, which has one padding token. Each row is a query, and its green cells are the tokens that it may attend to. Padding removes a
-# column, and the future removes a triangle.
+# The figure shows the masks of the first translation, which has one padding token. Each row is a query, and its green cells are the tokens that it may attend to. The padding mask removes a column, the causal mask a triangle.
 
 # %% tags=["hide-input"]
 english = "<bos> it was tired <pad>".split()
@@ -321,13 +316,13 @@ Picture(
         "both green: a lower triangle without its last column."
     ),
     caption=(
-        "Combining two masks with “and”: a query may attend to a key, shown in "
-        "green, only if it is neither padding nor in the future."
+        "Combining two masks with “and”: a query may attend to a key (green cells) "
+        "only if the key is neither padding nor in the future."
     ),
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. The padding mask is needed when the padding is at the start. That is common when a *decoder-only* model, such as GPT, generates for a batch of prompts: padding on the left lines up their last tokens.
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. The padding mask is needed when the padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
 #
 # **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
@@ -340,7 +335,7 @@ Picture(
 # )  # the mean over the real tokens only
 # ```
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to read why that key is hidden. As long as a row has one cell left, it sums to one.
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. As long as a row has one cell left, it sums to one.
 # With the causal mask, the first token can attend only to itself, so its weight is always 1.
 
 # %% tags=["hide-input"]
@@ -353,7 +348,7 @@ Captioned(
             "A grid of the attention weights of a six-token sentence, one row per "
             "query. A slider puts padding at its end, two boxes switch the masks "
             "on and off; hidden cells become crosses and the other weights of the "
-            "row grow. A line below reads the cell that is pointed at, such as: it "
+            "row grow. A line below explains the cell pointed at, such as: it "
             "may not attend to very (future)."
         ),
     ),
@@ -375,7 +370,7 @@ Captioned(
 # | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
-# cross-attention the keys come from the source, so the padding of the *source* must be hidden, although the queries come from the target.
+# cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target.
 #
 # A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. In training, the package leaves the padding out of the second one, as explained above:
 
@@ -402,7 +397,7 @@ Row(
         ),
     ),
     caption=(
-        "The masks of the three attentions. All hide padding (crosses in the last "
+        "The masks of the three kinds of attention. All hide padding (crosses in the last "
         "column), and only the decoder's self-attention also hides the future."
     ),
 )
@@ -449,7 +444,7 @@ assert_close(loss, F.cross_entropy(logits[real_rows], labels[real_rows]))
 # %% [markdown]
 # ## Masked attention in code
 #
-# Attention with a mask takes one more line than attention without:
+# Attention with a mask takes one more line than without:
 
 
 # %%
@@ -487,7 +482,7 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # %% [markdown]
 # ### A query with nothing to attend to
 #
-# Sooner or later, a query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left, where the first queries can see nothing but padding. In such a row all scores are $-\infty$, all
+# Sooner or later, some query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left, where the first queries can see nothing but padding. In such a row all scores are $-\infty$, all
 # exponentials are 0, and so is the sum that the softmax divides by. Our function returns NaN, while the package's `attention` and PyTorch's function return zeros for such a query:
 
 # %%
@@ -498,11 +493,11 @@ print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 
 # %% [markdown]
 # A NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
-# weights of the model. So test this case in code of your own.
+# weights of the model. So test this case in your own code.
 #
 # <details><summary>How to avoid the NaN, and additive masks</summary>
 #
-# The lowest *finite* number instead of $-\infty$ avoids the NaN, but it makes all scores of a fully masked row equal, so the output becomes the average
+# Using the lowest *finite* number instead of $-\infty$ avoids the NaN, but makes all scores of a fully masked row equal, so the output becomes the average
 # of exactly what should be hidden. A second step repairs that: multiply the weights by the mask. The package's `attention` takes both steps:
 #
 # ```python
@@ -510,7 +505,7 @@ print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 # weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 # ```
 #
-# Many implementations use an **additive mask**: a float tensor with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere, added to the scores. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. Two additive masks that are filled with `torch.finfo(dtype).min` overflow in every format when they are added up. So combine boolean masks first, and then overwrite the hidden scores once.
+# Many implementations use an **additive mask**: a float tensor that is added to the scores, with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. Two additive masks filled with `torch.finfo(dtype).min` overflow in every format when added up. So combine boolean masks first, and then overwrite the hidden scores once.
 #
 # </details>
 
@@ -544,8 +539,8 @@ else:
 # %% [markdown]
 # ## The causality test
 #
-# How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of. The function below has the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
+# How can you be sure that a whole model has no leak? Instead of looking at the mask, check what it is for: **if token $t$ changes, no output before position $t$ may
+# change.** It doesn't matter how the mask was made or where it was applied, so this test even finds leaks that nobody has thought of. The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -580,7 +575,7 @@ changes
 # %% [markdown]
 # The table that the test measured is exactly the causal mask.
 #
-# A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source. Only rounding errors may be left:
+# A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source. Only rounding errors may remain:
 
 # %%
 short = source[:1, :3]
@@ -617,7 +612,7 @@ with patch(
 # These bugs turn up again and again. All shapes fit, and nothing raises an error.
 #
 # **1. The mask is applied after the softmax.** The hidden weights are set to zero, which looks right. But their scores were already counted in the sum that the
-# softmax divides by. The first sign is that rows no longer sum to one:
+# softmax divides by. The first symptom is that rows no longer sum to one:
 
 
 # %%
@@ -633,7 +628,7 @@ causal = causal_mask(4)[0, 0]
 print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The consequence is worse: through the sum in the softmax, every output but the last depends on the future. You could divide each row by its sum afterwards, but a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores.
+# The consequence is worse: through the sum in the softmax, every output but the last depends on the future. You could divide each row by its sum afterwards, but a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
 #
 # **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then click scores to hide or show their keys.
 #
@@ -662,7 +657,7 @@ assert (late / late.sum()).isnan().all()
 assert extreme.masked_fill(~visible, -math.inf).softmax(dim=0).tolist() == [1, 0]
 
 # %% [markdown]
-# **2. The mask is inverted.** Each word sees exactly what it shouldn't. It happens easily, because libraries disagree, and PyTorch even disagrees with itself:
+# **2. The mask is inverted.** Each word sees exactly what it shouldn't. This happens easily, because libraries disagree, and PyTorch even disagrees with itself:
 #
 # | mask | meaning |
 # |---|---|
@@ -782,7 +777,7 @@ print("not shifted:", is_shifted(inputs, labels))
 # %% [markdown]
 # ### The three models of the first figure
 #
-# Model A has bug 3, model B has bug 5, and model C has neither. This is their code. Each model has one layer of self-attention with a residual connection, which adds the layer's input to its output. Its loss is the cross-entropy of its predictions on new random digits:
+# Model A has bug 3, model B has bug 5, and model C has neither. Each has one layer of self-attention with a residual connection, which adds the layer's input to its output. The loss is the cross-entropy of the predictions on new random digits:
 
 
 # %%
@@ -822,7 +817,7 @@ def train(mask, shift=True, steps=200):
 
 
 # %% [markdown]
-# We train the three models. Then we test each of them as at inference, with the right mask and a shifted target. Guessing has a loss of 2.30:
+# We train the three models, then test them as they would be used at inference: with the right mask and a shifted target. Guessing has a loss of 2.30:
 
 # %%
 one_too_many = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
@@ -847,7 +842,7 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
     assert all(abs(a - b) < 0.1 for a, b in zip(losses[::5], stored, strict=True))
 
 # %% [markdown]
-# All that model A has learned is to copy the next token, and model B repeats the current one. At inference, both are much worse than guessing. Model A doesn't quite reach zero in training, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
+# Model A has learned only to copy the next token, and model B to repeat the current one. At inference, both are much worse than guessing. Model A doesn't quite reach zero in training, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
 #
 # Remember this as a rule: **if a loss is too good to be true, look for a leak.** And make the causality test part of your own tests, as this course does.
 
@@ -934,12 +929,11 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 #
 # </details>
 #
-# **5. At inference the decoder generates one token after another. Does it need the causal mask then?**
+# **5. At inference the decoder generates one token after another. Does it still need the causal mask?**
 #
 # <details><summary>Answer</summary>
 #
-# Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, and for that the mask is
-# needed. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). Then the only query is the newest token, no key is later, and no causal mask is needed. Leave out `is_causal=True`, too: it takes the only query for the one at position 0, and hides all keys but the first.
+# Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, which takes the mask. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). The newest token is then the only query, no key comes after it, and no causal mask is needed. Leave out `is_causal=True` as well: it would treat this query as the one at position 0, and hide all keys but the first.
 #
 # </details>
 
@@ -965,6 +959,6 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 # - **In the paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) say in §3.1 that a decoder position may depend only on earlier outputs, and in §3.2.3 that $-\infty$ inside the softmax
 #   ensures it.
 # - **The same idea without attention:** [Germain et al. (2015)](https://arxiv.org/abs/1502.03509) mask the weights of an ordinary network so that each output depends only on earlier inputs.
-# - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), replaces some input words with a special token and has to guess them. Every position may attend to both sides.
+# - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), replaces some input words with a special token and learns to guess them. Every position may attend to both sides.
 # - **Masks in between:** §3.2.1 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares three patterns: causal, fully visible, and causal with a fully visible prefix.
 # - **Next:** [Positional encoding](05_positional_encoding.ipynb) tells attention where each word is.
