@@ -112,7 +112,7 @@ assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
 # %% [markdown]
-# By the end you will be able to compute the paper's positional encoding by hand, explain why it should make it easy to learn to attend "three positions back", and say
+# By the end you will be able to compute the paper's positional encoding by hand, explain why it should make attending "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
@@ -136,7 +136,7 @@ from transformer.positions import rotary_table, rotate, sinusoidal_encoding
 # ## Attention ignores order
 #
 # Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two
-# sentences, first as it was trained and then with the encoder's positional encoding removed. The decoder keeps its own positional encoding:
+# sentences, first as it was trained and then with the encoder's positional encoding removed. The decoder keeps its own:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -161,7 +161,7 @@ assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 # Without positions, both translations mean *a man bites a dog*. The decoder gets the same set of vectors from the encoder
 # both times, so it can't tell the two sentences apart.
 #
-# The reason lies in what an encoder is made of. Only attention combines positions; all other parts treat each position separately. The score of two positions is computed from their two vectors, not from where they are. Neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
+# The reason lies in the parts of an encoder. Only attention combines positions; all other parts process each position separately. The score of two positions is computed from their vectors, not from where they are, and neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
 # permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. This is the permutation-equivariance from [Attention](02_attention.ipynb):
 
 # %%
@@ -187,7 +187,7 @@ print("the same vectors, permuted")
 # %% [markdown]
 # ## Sinusoidal positional encoding
 #
-# The paper's position vectors consist of sines and cosines: a **sinusoidal encoding**. To see where they come from, start with binary numbers. They are nearly what we need: every digit is 0 or 1, and yet every position gets a different pattern of digits. The grey lines below show the digits of the
+# The paper's position vectors consist of sines and cosines: a **sinusoidal encoding**. To see where they come from, start with binary numbers, which are nearly what we need: every digit is 0 or 1, yet every position gets a different pattern of digits. The grey lines below show the digits of the
 # numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on. Fast digits
 # distinguish neighbours, and slow digits distinguish the beginning of the sentence from its end.
 #
@@ -222,8 +222,8 @@ print([round(x, 2) for x in (sin(2), cos(2), sin(0.02), cos(0.02))])
 sinusoidal_encoding(length=3, d_model=4)[2]  # the package's function
 
 # %% [markdown]
-# Why do we need two pairs? Because a single one comes round again. Seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
-# position 0, as a minute hand is at 1:00 and 2:00. The second pair distinguishes the two positions, as the hour hand does:
+# Why do we need two pairs? Because a single one repeats. Seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
+# position 0, just as a minute hand is in the same place at 1:00 and 2:00. The second pair tells them apart, as the hour hand does:
 
 # %%
 sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two pairs each
@@ -233,7 +233,7 @@ by_hand = torch.tensor([sin(2), cos(2), sin(0.02), cos(0.02)])
 assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 
 # %% [markdown]
-# That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position; $\omega_i$ is its **frequency**. The frequencies start at 1, and each is the one before times the same factor (§3.5):
+# That is the whole idea. The $d_\text{model}$ numbers of a position are $d_\text{model}/2$ pairs, numbered $i = 0, 1, 2, \dots$ Pair $i$ turns by $\omega_i$ radians per position; $\omega_i$ is its **frequency**. The frequencies start at 1, and each is the previous one times the same factor (§3.5):
 #
 # $$
 # \begin{aligned}
@@ -243,8 +243,8 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 # \end{aligned}
 # $$
 #
-# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is 2 times the one before. Here it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
-# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain the number. A sensible reason is that the slowest pair shouldn't complete a turn within any sequence, so that it distinguishes the beginning from the end.
+# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. Here the factor is $10000^{2/d_\text{model}}$: 100 for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
+# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that the slowest pair then never completes a turn within a sequence, so it distinguishes the beginning from the end.
 #
 # Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by a single degree. **Then choose a pair** to see its sine and cosine as waves.
 
@@ -277,7 +277,7 @@ for width, growth in ((4, 100), (512, 1.04)):
 # %% [markdown]
 # ## The encoding as a heat map
 #
-# Write the pairs side by side, with one row for each position, and you get a figure that is in many articles about the Transformer. A **row** is the vector of one position. A **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, within these 48 positions, the sines stay near 0 and the cosines near 1.
+# Write the pairs side by side, with one row for each position, and you get a figure that appears in many articles about the Transformer. A **row** is the vector of one position. A **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, within these 48 positions, the sines stay near 0 and the cosines near 1.
 #
 # **Point at a cell, or tap it,** to see its column as a wave.
 
@@ -315,7 +315,7 @@ assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 print("equal to the package's")
 
 # %% [markdown]
-# The table is computed once, when the model is built. It is a fixed tensor, not a parameter; PyTorch calls this a *buffer*. The first layer reads the sum of embedding and positional encoding. In training there is dropout on the sum (§5.4). The section *Why add, and why scale the embeddings?* explains the factor $\sqrt{d_\text{model}}$:
+# The table is computed once, when the model is built. It is a fixed tensor, not a parameter; PyTorch calls this a *buffer*. The first layer reads the sum of embedding and positional encoding. In training, dropout is applied to this sum (§5.4). The section *Why add, and why scale the embeddings?* explains the factor $\sqrt{d_\text{model}}$:
 
 # %%
 embedding = model.source_embedding(ids)  # (1, 8, d_model)
@@ -329,7 +329,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # %% [markdown]
 # ## Similarity depends only on distance
 #
-# How similar are the vectors of two positions $m$ and $n$? We take their plain dot product, before any query or key matrix. Each pair contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
+# How similar are the vectors of two positions $m$ and $n$? We take their plain dot product, before any query or key matrix. Each pair contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ combines them:
 #
 # $$
 # \begin{aligned}
@@ -339,7 +339,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # \end{aligned}
 # $$
 #
-# Only the difference $m - n$ is left: **the dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. We compute it for 512 dimensions, as a fraction of that maximum, and plot it by distance:
+# Only the difference $m - n$ is left: **the dot product of two position vectors depends on their distance and on nothing else.** It is largest at distance 0, where every cosine is 1. We compute it for 512 dimensions, as a fraction of that maximum, and plot it against the distance:
 
 # %%
 p = sinusoidal_encoding(101, 512)
@@ -371,23 +371,22 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. For language that is sensible: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
+# The curve is steep near 0 and flat far away. That is sensible for language: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
 #
 # The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $k$ and $-k$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
 
 # %% [markdown]
 # ## Relative positions: a shift is a rotation
 #
-# The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever in the sentence you are (§3.5). The next figure shows why.
-# Look at the arcs: moving two positions forward turns a pair by the same angle, wherever it was before.
+# The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever you are in the sentence (§3.5). The next figure shows why. Look at the arcs: moving two positions forward turns a pair by the same angle, wherever it starts.
 
 # %% tags=["hide-input"]
 Picture(
     plots.relative_offset(frequency=1.0, starts=(1, 4, 9), offset=2),
     alt=(
         "Three clocks. The hand is shown at positions 1, 4 and 9 in grey and two "
-        "positions later in colour. It starts somewhere else each time, but the "
-        "arc between the two hands is the same."
+        "positions later in colour. It starts at a different angle each time, but "
+        "the arc between the two hands is the same."
     ),
     caption=(
         "A pair as a clock hand, before (grey) and after a step of two positions, "
@@ -401,7 +400,7 @@ Picture(
 # $$ \begin{pmatrix} \sin(a{+}b) \\ \cos(a{+}b) \end{pmatrix} =
 # \begin{pmatrix} \cos b & \sin b \\ -\sin b & \cos b \end{pmatrix} \begin{pmatrix} \sin a \\ \cos a \end{pmatrix} $$
 #
-# The matrix contains $b$ but not $a$. Put one such block for each pair on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**. In this formula vectors are columns. In code they are rows, so the matrix is transposed:
+# The matrix contains $b$ but not $a$. Put one such block for each pair on the diagonal of a matrix $M_k$, and **$p_{\text{pos}+k} = M_k\,p_\text{pos}$ for every position**. Vectors are columns in this formula but rows in the code, so there the matrix is transposed:
 
 
 # %%
@@ -420,8 +419,8 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 print("one matrix shifts every position by 3")
 
 # %% [markdown]
-# Why does this help a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If the head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
-# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back at every position, without any training:
+# Why does this help a model? Because a head computes its queries with a matrix, and that matrix can be $M_{-3}$. Take one head as wide as the model, and leave out the words for now. If the head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
+# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. Such a head attends three positions back from every position, without any training:
 
 # %%
 p = sinusoidal_encoding(10, 64)
@@ -429,7 +428,7 @@ query = 40 * p @ shift_matrix(-3, 64).T  # times 40: a sharp softmax
 _, weights = attention(query, key=p, value=p)  # (10, 10)
 
 # %% [markdown]
-# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. For positions 0 to 2, three positions back is before the start. The closest position to that is 0, so they attend to it.
+# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. For positions 0 to 2, three positions back would be before the start, so they attend to the closest position, 0.
 
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
@@ -492,11 +491,10 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
-# **Why add?** Concatenating word and position seems cleaner than adding them. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. There is room enough: the position vectors of a whole sentence lie almost entirely in a small part of the 512 dimensions. So training can keep words and positions in different directions, where matrices can separate them again.
+# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And there is room enough: the position vectors of a whole sentence lie almost entirely in a small part of the 512 dimensions. So training can put words and positions into different directions, and matrices can separate them again.
 #
-# **Why scale?** A sum is only useful if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
-# So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper has the factor in §3.4, but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
+# **Why scale?** A sum is useful only if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
+# So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper mentions the factor in §3.4 but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
 # at two positions with that of two different words at the same position. The first should be clearly higher:
 
 # %%
@@ -518,11 +516,11 @@ for scale in (math.sqrt(512), 1):
 # ## Learned and rotary positions
 #
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
-# BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback: the table has a last row, so there is a hard maximum length.
+# BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback is a hard maximum length, because the table has a last row.
 #
-# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add to the score a term that depends on the offset; it is learned in the model T5 and fixed in the method ALiBi, to which *Going further* has a link.
+# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add a term to the score that depends on the offset: T5 learns this term, and in ALiBi it is fixed (see *Going further*).
 #
-# The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), which Llama and most other recent language models use. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**, but not the values: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
+# The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), used by Llama and most other recent language models. Rotary positions add nothing to the embedding. Instead, every self-attention layer **rotates the queries and keys**, but not the values: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
 #
 # $$
 # \begin{aligned}
@@ -530,8 +528,7 @@ for scale in (math.sqrt(512), 1):
 # \end{aligned}
 # $$
 #
-# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: of the two positions only the offset is left. Its sign counts, so the score can be different to the left and to the right. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
-# product stays the same. The rings show the vectors before they were rotated. This figure draws the first number of a pair to the right and the second upwards, so the arrows turn anticlockwise, unlike the clock hands.
+# The transpose of a rotation is its inverse. Rotating back by $m$ and forward by $n$ amounts to rotating by $n - m$, so only the offset of the two positions is left. Its sign matters, so a key can get different scores on the left and on the right. In the figure, **move both sliders by the same amount**: both arrows turn, but the dot product stays the same. The rings show the vectors before they were rotated. This figure draws the first number of a pair to the right and the second upwards, so the arrows turn anticlockwise, unlike the clock hands.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -559,7 +556,7 @@ Captioned(
 SourceCode(rotate)
 
 # %% [markdown]
-# Does the attention score of two given words really depend on nothing but their offset? One word is the query, the other the key. We compute their score for every pair of positions from 0 to 19, with added and with rotary positions, and look at two offsets, −3 and 3:
+# Does the attention score of two given words really depend only on their offset? One word is the query, the other the key. We compute their score for every pair of positions from 0 to 19, with added and with rotary positions, and look at two offsets, −3 and 3:
 
 # %%
 torch.manual_seed(0)
@@ -582,7 +579,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 
 # %% [markdown]
-# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position, and position · position depends on both, since there are the query and key matrices in between. This table compares the three kinds:
+# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position, and position · position depends on both, because of the query and key matrices in between. This table compares the three kinds:
 #
 # | positions | what it does | parameters | beyond the trained length |
 # |---|---|---|---|
@@ -614,15 +611,15 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## Length extrapolation
 #
-# This section is an experiment. If you have little time, go on with *What goes wrong in practice*.
+# This section is an experiment. If you are short of time, skip to *What goes wrong in practice*.
 #
-# Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position. Can the model use them there? The paper's authors hoped that sinusoids would **extrapolate**
-# in this way (§3.5), but didn't test it. We can. One encoder layer reads random tokens and answers one of two questions at every position:
+# Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position, but can the model use them there? The paper's authors hoped that sinusoids would **extrapolate**
+# in this way (§3.5), but didn't test it. We can. In our test, one encoder layer reads random tokens and answers one of two questions at every position:
 #
 # - **three back**: which token is three positions before this one? This needs a relative position.
 # - **the first**: which token is at position 0? This is a question about an absolute position.
 #
-# We train a model with each kind of positional encoding on lengths 4 to 16 and test it at length 64. The tokens are drawn from ten, so guessing is right in one of ten cases. The learned table has 64 rows, but those from 16 on are never trained and keep their tiny initial values. **Make a guess before you read on: which kind extrapolates?**
+# For each question and each kind of positional encoding, we train a model on lengths 4 to 16 and test it at length 64. There are ten different tokens, so a guess is right one time in ten. The learned table has 64 rows, but those from 16 on are never trained and keep their tiny initial values. **Make a guess before you read on: which kind extrapolates?**
 #
 # `make_batch` returns random tokens and the right answers, `train` trains one model, and the third cell trains all six and measures how often they are right at each position:
 
@@ -743,9 +740,9 @@ assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, and in a sequence of 64 it works only here and there.
+# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, which works only here and there in a sequence of 64.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them. Then rotary can find position 0 as the key that is farthest to the left:
+# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them, because rotary can then find position 0 as the key farthest to the left:
 
 # %%
 rotary_model = tiny_models["the first", "rotary"]
@@ -763,7 +760,7 @@ for limit in (63, 15):  # how far to its right a query may attend
 assert accuracy > 0.95
 
 # %% [markdown]
-# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves are too low at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
+# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves are low even at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #
@@ -798,9 +795,9 @@ assert restored[0].tolist() == [0, 0, 0, *range(ids.size(1))]
 # %% [markdown]
 # With rotary positions nothing changes, because *all* words move by the same amount. For absolute ones, compute the positions from the mask, which is 1 at words and 0 at padding: `positions = (mask.cumsum(-1) - 1).clamp(min=0)`.
 #
-# **An off-by-one in the decoding loop.** A loop that [generates one token at a time](12_decoding.ipynb) has to number the newest token itself. Suppose that the prompt is numbered from 0, but every generated token gets a number that is one too high. Then rotary positions are wrong, too. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
+# **An off-by-one in the decoding loop.** A loop that [generates one token at a time](12_decoding.ipynb) has to number the newest token itself. Suppose that the prompt is numbered from 0, but every generated token gets a number that is one too high. Then even rotary positions are wrong, because the offsets to the prompt change. To catch this bug, test that **generating token by token gives the same logits as reading the whole sequence at once.**
 #
-# **Angles in low precision.** Many models are trained in bfloat16, a 16-bit format with 8 significant bits. From 256 on it can't represent odd numbers, so neighbouring positions become equal. This is how many of 512 positions are left:
+# **Angles in low precision.** Many models are trained in bfloat16, a 16-bit format with 8 significant bits. From 256 on it can't represent odd numbers, so neighbouring positions become equal. This is how many of 512 positions remain distinct:
 
 # %%
 len(torch.arange(512).to(torch.bfloat16).unique())
@@ -873,7 +870,7 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 # </details>
 # <details><summary>B. The highest frequency stays the same, and every other one gets lower, the last one most of all</summary>
 #
-# **Right.** The same number of wavelengths is spread over a longer range. Distant positions become easier to distinguish, and fewer pairs are left for near ones. A larger base also slows the rotations of RoPE down, so long distances get angles that the model saw in training. That is another way to extend a RoPE model, again with some fine-tuning.
+# **Right.** The same number of wavelengths is spread over a longer range. Distant positions become easier to distinguish, and fewer pairs are left for near ones. A larger base also slows down the rotations of RoPE, so long distances get angles that the model saw in training. That is another way to extend a RoPE model, again with some fine-tuning.
 #
 # </details>
 # <details><summary>C. The position vectors become longer</summary>
@@ -883,7 +880,7 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 # </details>
 # <details><summary>D. Neighbouring positions can no longer be distinguished</summary>
 #
-# No. The pairs of high frequency still turn by about one radian per position.
+# No. The high-frequency pairs still turn by about one radian per position.
 #
 # </details>
 #
@@ -904,11 +901,11 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 #
 # </details>
 #
-# **5. With rotary positions, a query at position 10 gets the score 2.0 with some key at position 7. What is the score of the same two words at positions 50 and 47, and what at 10 and 13?**
+# **5. With rotary positions, a query at position 10 gets the score 2.0 with some key at position 7. What is the score of the same two words at positions 50 and 47, and at 10 and 13?**
 #
 # <details><summary>Answer</summary>
 #
-# At 50 and 47 it is 2.0 again: the offset is still −3. At 10 and 13 the offset is +3, so the score is usually a different one, and you can't compute it from 2.0. A model that was trained on at most 16 tokens can use offset −3 anywhere, but not offset −40.
+# At 50 and 47 it is 2.0 again: the offset is still −3. At 10 and 13 the offset is +3, so the score is usually different, and you can't compute it from 2.0. A model that was trained on at most 16 tokens can use offset −3 anywhere, but not offset −40.
 #
 # </details>
 
@@ -919,8 +916,7 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 # %% [markdown]
 # ## Exercises
 #
-# Five blanks: the frequencies, the sinusoidal encoding, the shift, rotary positions, and the input of the first layer. Each one has a check that tells you
-# what is wrong, and a hint.
+# Five blanks: the frequencies, the sinusoidal encoding, the shift, rotary positions, and the input of the first layer. Each has a hint, and a check that tells you what is wrong.
 #
 # - In Colab, where the last cell grades your answers:
 #   [05_positional_encoding](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/05_positional_encoding.ipynb).
