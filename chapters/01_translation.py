@@ -226,7 +226,7 @@ Picture(
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, and a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
+# The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, so a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
 #
 # The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
@@ -334,7 +334,7 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
+# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? No noun has been generated yet, but the memory already contains a dog, and *Hund* is masculine. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
 #
 # To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each based on those before it, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
@@ -495,7 +495,7 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The model learned these weights because they help to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# The model learned to attend this way because it helps to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #

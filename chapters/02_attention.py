@@ -299,7 +299,7 @@ assert 0.45 < q_k_v[:, :256].var() < 0.55
 #
 # When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. Over the 1,000 queries, the function returns the median of the weight and the quartiles of the gradient's norm.
+# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. The function returns the median of this weight and the quartiles of the gradient's norm over the 1,000 queries.
 
 
 # %%
@@ -488,7 +488,7 @@ output.shape, weights.shape
 # %% [markdown]
 # ## Self-attention and cross-attention
 #
-# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the shapes change: the matrix of weights is no longer square.
+# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder generates a German sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the shapes change: the matrix of weights is no longer square.
 
 # %%
 german = torch.randn(3, 6)  # three German tokens so far: (3, d_model)

@@ -100,7 +100,7 @@ Picture(
 )
 
 # %% [markdown]
-# Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. Afterwards they are useless. What are the bugs, and how could we have found them?
+# Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. At inference they are useless. What are the bugs, and how could we have found them?
 #
 # By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
 # leaks from the future.

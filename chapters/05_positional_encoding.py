@@ -760,7 +760,7 @@ for limit in (63, 15):  # how far to its right a query may attend
 assert accuracy > 0.95
 
 # %% [markdown]
-# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves are low even at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
+# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves fall short even at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #
