@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Encoder and decoder layers
 #
-# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and after four of them the words still differ. What does a layer have that attention alone doesn't?
+# Each square below shows the vectors of eight words, one vector per row. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and after four of them the words still differ. What does a layer have that attention alone doesn't?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -154,9 +154,9 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## Rank collapse: attention alone makes all positions alike
 #
-# The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost.
+# The output of attention is a weighted average of values. Stack two attention layers, and you average averages: with each layer the vectors move closer to a common mean, and what is specific to a position is lost.
 #
-# Let's measure that. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `initialise` sets a layer's weights as the package does, which [the next chapter](07_full_model.ipynb) explains, and `small_config` has the settings of a small layer:
+# Let's measure this. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `initialise` sets a layer's weights the way the package does (see [the next chapter](07_full_model.ipynb)), and `small_config` returns the settings of a small layer:
 
 
 # %%
@@ -189,7 +189,7 @@ attention_only = stack(lambda: MultiHeadAttention(32, n_heads=4))
 complete_layers = stack(lambda: EncoderLayer(small_config()), None)
 
 # %% [markdown]
-# How different are the vectors? `variation` subtracts from each vector the mean over all positions, and divides the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
+# How different are the vectors? `variation` subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
 
 
 # %%
@@ -209,9 +209,9 @@ assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e
 assert variation(complete_layers[3]) > 0.3
 
 # %% [markdown]
-# Why does attention lose nearly everything in the second layer? After the first, the vectors are much shorter, because averaging cancels a part of them. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
+# Why does attention lose nearly everything in the second layer? After the first, the vectors are much shorter, because averaging cancels part of them. The second layer's scores are therefore close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
 #
-# This is called **rank collapse**, because a matrix in which all rows are the same has rank 1, or **over-smoothing**. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with the depth.
+# This is called **over-smoothing** or **rank collapse**: a matrix whose rows are all the same has rank 1. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with depth.
 #
 # The paper puts three more parts into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at these parts one at a time, put them together, and then see which of them slows the collapse down.
@@ -219,11 +219,11 @@ assert variation(complete_layers[3]) > 0.3
 # %% [markdown]
 # ## The feed-forward network
 #
-# The **position-wise feed-forward network**, in many papers called the **MLP**, widens a vector, sets negative values to zero with a **ReLU**, and narrows it again (§3.3, equation 2):
+# The **position-wise feed-forward network**, called the **MLP** in many papers, widens a vector, sets negative values to zero with a **ReLU**, and narrows it again (§3.3, equation 2):
 #
 # $$ \mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2 $$
 #
-# The numbers in between are its **hidden units** or **neurons**. Take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, the hidden units get $(3, -1, 0)$. The ReLU turns them into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
+# The numbers in between are its **hidden units** or **neurons**. As an example, take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, $x W_1 + b_1$ is $(3, -1, 0)$. The ReLU turns this into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
 
 # %%
 W1 = torch.tensor([[1.0, -1, 1], [1, 0, -1]])  # (2, 3)
@@ -237,7 +237,7 @@ print("ReLU  ", hidden.relu())
 print("output", hidden.relu() @ W2 + b2)
 
 # %% [markdown]
-# In the package, the same network is a module with two linear layers. It has dropout after the ReLU as an option, which the paper doesn't use:
+# In the package, the same network is a module with two linear layers. Dropout after the ReLU is an option that the paper doesn't use:
 
 # %% tags=["remove-input"]
 SourceCode(FeedForward)
@@ -245,7 +245,7 @@ SourceCode(FeedForward)
 # %% [markdown]
 # *Position-wise* means that the same small network is applied to each position separately, as it was to the two rows above. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units it got a lower BLEU, with 4,096 a higher one (Table 3, row C). The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
+# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units its BLEU was lower, with 4,096 higher (Table 3, row C). At the paper's width, the two matrices of the feed-forward network have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$, so two thirds of an encoder layer's parameters are in the feed-forward network.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -266,7 +266,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # \end{aligned}
 # $$
 #
-# With all those parameters, the network could do nothing that a single linear layer couldn't. With the ReLU, each hidden unit contributes a bend where it switches on or off. In the next figure, a network with 64 hidden units is trained to follow a sine wave. Without the ReLU it can only produce a straight line.
+# Despite all its parameters, the network couldn't do anything that a single linear layer can't. With the ReLU, each hidden unit contributes a bend where it switches on or off. In the next figure, a network with 64 hidden units is trained to fit a sine wave. Without the ReLU it can only produce a straight line.
 
 # %% tags=["hide-input"]
 x = torch.linspace(-3, 3, 200)[:, None]
@@ -316,7 +316,7 @@ assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match.
 # A unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to something that we can name? We let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. For this we use a **hook**, a function that PyTorch calls with a module's output. Ours is on the dropout after the ReLU, which changes nothing at inference, so its output is the units' values:
+# Do the units of a trained model respond to anything that we can name? To find out, we let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. For this we use a **hook**, a function that PyTorch calls with a module's output. We attach ours to the dropout after the ReLU. Dropout changes nothing at inference, so its output is the units' values:
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -335,7 +335,7 @@ half = sum(map(len, active[:500]))  # the tokens of the first 500 sentences
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of a clause that they open goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. Nobody told the model, but to translate correctly it has to know. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
+# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of the clause that they introduce goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. Nobody told the model this, but it has to know it to translate correctly. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
 
 # %%
 verb_final = {"▁because", "▁although", "▁if", "▁when", "▁that"}
@@ -359,7 +359,7 @@ assert rate[unit] > 0.85 and rate_elsewhere[unit] < 0.03
 assert is_verb_final[half:].sum() > 50
 
 # %% [markdown]
-# The chart shows the thirteen words that activate this unit most often in all 1,000 sentences, among those that occur at least five times. A bar is the share of a word's occurrences at which the unit is active. Our five words are in blue:
+# Among the words that occur at least five times in all 1,000 sentences, the chart shows the thirteen that activate this unit most often. Each bar is the share of a word's occurrences on which the unit is active. Our five words are in blue:
 
 # %% tags=["hide-input"]
 counts = {}
@@ -382,7 +382,7 @@ Picture(
         "Bar chart of the words that most often activate one unit, with counts. "
         "Because, although and that are at the top, all near 100 per cent, followed "
         "by before and when. While is lower, among adjectives such as modern and "
-        "bad, and if is active in about half of its occurrences."
+        "bad, and if activates the unit about half of the time."
     ),
     caption=(
         "The words that most often activate one feed-forward unit. Most of the "
@@ -397,18 +397,17 @@ assert {"▁because", "▁although", "▁that"} == set(top[-3:])
 assert 40 < share["▁if"] < 55 and counts["▁that"][1] > 5 * counts["▁if"][1]
 
 # %% [markdown]
-# Look at *before* and *while*. They are verb-final, too, but they weren't in our list, so the search counted every activation on them as an error. Still, the unit isn't a clean detector. On *if* it is active only about half of the time, and it is active on some adjectives, such as *bad* and *modern*. Units that respond to several
-# unrelated things are common. They are called **polysemantic neurons**.
+# Look at *before* and *while*. They are verb-final too, but they weren't on our list, so the search counted every activation on them as an error. Still, the unit isn't a clean detector. On *if* it is active only about half of the time, and it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several unrelated things are common, and are called **polysemantic neurons**.
 
 # %% [markdown]
 # ## Residual connections
 #
-# A **residual connection** or **skip connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is part of the sum.
+# A **residual connection** or **skip connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: $f(x)$ becomes $x + f(x)$. Whatever $f$ does, $x$ is part of the sum.
 #
-# This helps training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left: a **vanishing gradient**. With a residual
+# Why does this help training? The gradient has to travel back through all layers, and each layer multiplies it by its derivative. If that derivative is 0.1 in each layer, only $0.1^{12} = 10^{-12}$ of the gradient is left after twelve layers: a **vanishing gradient**. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
 #
-# We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections:
+# We measure the gradient in twelve feed-forward networks, first in a plain chain, then with residual connections:
 
 
 # %%
@@ -459,13 +458,13 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %% [markdown]
 # ## Layer normalisation
 #
-# Large vectors are a problem for the sublayer that reads them: they make attention scores large, and then the softmax saturates. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# Large vectors are a problem for the sublayer that reads them: they make attention scores large, which saturates the softmax. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
 # - dividing the deviations by $\sqrt 9 = 3$ gives $(-1.67, 0.33, 0.33, 1)$.
 #
-# In the formula, $\mu$ is the mean and $\sigma^2$ the variance, and a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned factor $\gamma$ and a learned shift $\beta$, which start as 1 and 0:
+# In the formula, $\mu$ is the mean and $\sigma^2$ the variance, and a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned factor $\gamma$ and a learned shift $\beta$, which start at 1 and 0:
 #
 # $$ \mathrm{LN}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta $$
 
@@ -482,7 +481,7 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# Layer norm removes the mean and the scale of a vector. **What remains is the direction** of the deviations: multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
+# Layer norm removes the mean and the scale of a vector. **What remains is the direction** of the deviations: multiply a vector by 10 or add 7 to all its values, and its layer norm stays the same. The next figure shows this for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until its length is $\sqrt 3$, so they all end up on a circle.
 
 # %% tags=["hide-input"]
 torch.manual_seed(2)
@@ -521,7 +520,7 @@ Picture(
 # %% [markdown]
 # <details><summary>Why not batch normalisation?</summary>
 #
-# **Batch normalisation** normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
+# **Batch normalisation** normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). During training, the output for a sentence would then depend on the other sentences in the batch and on the padding, and in the decoder even on future
 # tokens. Layer norm normalises one position at a time.
 #
 # </details>
@@ -555,7 +554,7 @@ Picture(
 SourceCode(Residual)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a probability, 0.1 in the base model, and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
 # **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input?
@@ -579,7 +578,7 @@ SourceCode(Residual)
 #
 # <details><summary>Answer</summary>
 #
-# With pre-norm the stream grows, and with post-norm its mean square stays at 1. Both lose their similarity to the input as the scale grows, post-norm sooner. That holds on average; single random seeds differ.
+# With pre-norm the stream grows, and with post-norm its mean square stays at 1. As the scale grows, both lose their similarity to the input, post-norm sooner. That holds on average; individual random seeds differ.
 #
 # </details>
 
@@ -615,13 +614,13 @@ for scale in (0.5, 1, 2):
 # %% [markdown]
 # ## The encoder layer
 #
-# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, and each of them gets a residual connection with a layer norm and dropout of its own:
+# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, each with its own residual connection, layer norm and dropout:
 
 # %% tags=["remove-input"]
 SourceCode(EncoderLayer)
 
 # %% [markdown]
-# Read `forward` as two sentences: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. In the code, `build_attention` makes a `MultiHeadAttention`, and `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training. The `lambda` fixes the mask, because `Residual` calls its sublayer with a single argument.
+# Read `forward` like this: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. In the code, `build_attention` makes a `MultiHeadAttention`, and `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training. The `lambda` fixes the mask, because `Residual` calls its sublayer with a single argument.
 #
 # Here is the same layer written out, with post-norm. PyTorch has it as `nn.TransformerEncoderLayer`.
 
@@ -647,7 +646,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question of the first figure. We give attention one of the three parts, each time without the other two:
+# Back to the question that the first figure raised. We add the three parts to attention one at a time:
 
 
 # %%
@@ -667,7 +666,7 @@ class AttentionPlus(nn.Module):
 
 
 # %% [markdown]
-# The table shows the variation after 1, 2, 4 and 12 layers. Values that are smaller than the rounding errors are shown as 0:
+# The table shows the variation after 1, 2, 4 and 12 layers. Values below the rounding error are shown as 0:
 
 # %%
 stacks = {"attention only": attention_only}
@@ -699,7 +698,7 @@ for seed in (0, 1, 2):
 # %% [markdown]
 # **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
 #
-# But look at the last column. After twelve untrained layers, the differences have become small with post-norm, and are larger with pre-norm. Keep that in mind for the end of this chapter.
+# But look at the last column. After twelve untrained layers, the differences are small with post-norm, and larger with pre-norm. Keep that in mind for the end of this chapter.
 
 # %% [markdown]
 # ## The decoder layer
@@ -725,13 +724,13 @@ Picture(
 # %% [markdown]
 # Suppose the model is translating *A dog runs* and has generated *Ein Hund* (a dog) so far. Follow the position of *Hund*, which has to predict the next word:
 #
-# 1. **Self-attention** attends to the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. Now the vector can contain "I am a subject, and a verb is due".
-# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. The query can match the key of *runs*, and then the value of *runs*, after the output projection, is added to the stream.
+# 1. **Self-attention** attends to the target so far: `<bos>`, *Ein* and *Hund*, but nothing later, because of the causal mask. The vector can now contain "I am a subject, and a verb is due".
+# 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. If the query matches the key of *runs*, the value of *runs* passes through the output projection and is added to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
 # After the last layer, the vector at *Hund* gives one logit for each token, and ideally *rennt* (runs) has the largest. In training, with teacher forcing, all target positions do this at once. Real heads are rarely as tidy as this story: see [What attention heads do](14_attention_heads.ipynb).
 #
-# In code, it is one statement per sublayer:
+# In code, each sublayer is one statement:
 
 # %%
 layer = DecoderLayer(small_config(norm="post"))
@@ -751,7 +750,7 @@ print("equal to the package's decoder layer")
 #
 # ## The residual stream of a trained model
 #
-# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` puts a hook on a part of the model, and the hook stores the part's output:
+# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` attaches a hook to a part of the model, and the hook stores the part's output:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -830,7 +829,7 @@ assert lengths.topk(3).values[1] > 1.5 * lengths.topk(3).values[2]
 assert {translator.tokenizer.pieces(ids[0])[i] for i in largest} == {"▁A", "."}
 
 # %% [markdown]
-# Is the stream really changed by nothing but addition? Then the stream after the last layer must be the encoder's input plus the outputs of all eight sublayers:
+# Is the stream really changed by nothing but addition? If so, the stream after the last layer must equal the encoder's input plus the outputs of all eight sublayers:
 
 # %%
 outputs = [vectors[i] for i, name in enumerate(names) if "output" in name]
@@ -841,7 +840,7 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. A model can do better than guess without reading the letters, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach in this way is the entropy of the sorted letter at a position, averaged over the six positions:
+# Does the placement of the norm matter for training? To find out, we need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than uniform guessing, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
 
 # %%
 letters = torch.randint(12, (20_000, 6)).sort().values
@@ -851,7 +850,7 @@ print(f"uniform guessing, ln 12     {math.log(12):.2f}")
 print(f"best without reading        {entropy.mean():.2f}")
 
 # %% [markdown]
-# If the loss falls below the second number, the model must be reading the letters. It has six encoder layers:
+# Our model has six encoder layers. If its loss falls below the second number, it must be reading the letters:
 
 
 # %%
@@ -986,9 +985,9 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns without one. Two more random seeds give the same result.
+# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result.
 #
-# Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 with warm-up, for either placement ([Results](../book/results.md)).
+# Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
 # ### What went wrong in the failed run?
 #
@@ -1052,9 +1051,9 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# The failed run has suffered the rank collapse from the beginning of this chapter. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
+# What went wrong is the rank collapse from the beginning of this chapter. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
 #
-# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. Here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))
@@ -1074,7 +1073,7 @@ assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
 
 # %% [markdown]
-# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, and the differences between positions shrink with it. This is repeated at every sublayer, and after twelve norms hardly any difference is left. The gradient passes the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which shrinks the differences between positions. This happens at every sublayer, and after twelve norms hardly any difference is left. The gradient passes through the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):
@@ -1093,15 +1092,15 @@ first, last = (
 assert first < last / 300
 
 # %% [markdown]
-# With post-norm, hardly any gradient reaches the first layer. With pre-norm, the part that all positions share grows, too. But the stream isn't rescaled between layers, so the differences stay in it. The gradient has its direct path to every layer, and the model recovers.
+# With post-norm, hardly any gradient reaches the first layer. With pre-norm, the part that all positions share grows too, but the stream isn't rescaled between layers, so the differences stay in it. The gradient keeps its direct path to every layer, and the model recovers.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 # Most models today use pre-norm, which is less sensitive to the learning rate.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **Normalising over the wrong axes.** If the norm runs over the length as well as the features, all shapes fit and the model even trains. But then every position depends on all others, including future ones. The causality test from [Masking](04_masking.ipynb) finds it: change the last vector, and see which outputs change.
+# **Normalising over the wrong axes.** If the norm runs over the length as well as the features, all shapes fit and the model even trains. But then every position depends on all others, including future ones. The causality test from [Masking](04_masking.ipynb) catches this: change the last vector, and see which outputs change.
 
 # %%
 x = torch.randn(1, 5, 8)
@@ -1113,7 +1112,7 @@ for axes in ((8,), (5, 8)):  # features only; length and features
     print(axes, "changed positions:", moved.nonzero().flatten().tolist())
 
 # %% [markdown]
-# **Forgetting pre-norm's final norm.** We replace the two final norms of the translator by the identity, one at a time:
+# **Forgetting pre-norm's final norm.** We replace the two final norms of the translator with the identity, one at a time:
 
 # %%
 caption = ["A dog runs across the field."]
@@ -1129,7 +1128,7 @@ print("with both:", *translator.greedy_search(caption))
 # %% [markdown]
 # Without the encoder's norm, cross-attention computes its keys and values from vectors of a scale that never occurred in training, and the translation breaks down. The bug in the decoder is harder to notice: in this translation, the largest logits happened to stay the largest, but the probabilities are wrong.
 #
-# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
+# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass it `self.training`.
 
 # %% tags=["remove-cell"]
 assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
@@ -1139,14 +1138,14 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You exchange the vectors of two positions in the input of a feed-forward network. What happens to its output?**
+# **1. You swap the vectors of two positions in the input of a feed-forward network. What happens to its output?**
 #
 # <details><summary>A. It stays the same</summary>
 #
 # No. Each position's output depends on that position's input, and two inputs have changed places.
 #
 # </details>
-# <details><summary>B. The outputs at the two positions are exchanged</summary>
+# <details><summary>B. The outputs at the two positions are swapped</summary>
 #
 # **Right.** The same network is applied to every position separately.
 #
@@ -1158,15 +1157,15 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 # </details>
 # <details><summary>D. It depends on the weights</summary>
 #
-# No. It is true for any weights, before and after training.
+# No. The answer is the same for any weights, before and after training.
 #
 # </details>
 #
-# **2. A colleague multiplies the encoder's input, the sum of embeddings and positions, by 100. In which kind of model does the first attention get the same input as before?**
+# **2. A colleague multiplies the encoder's input, the sum of embeddings and positions, by 100. In which kind of model does the first attention layer get the same input as before?**
 #
 # <details><summary>A. Post-norm</summary>
 #
-# No. There the first attention reads the input directly: the first norm comes after it.
+# No. There the first attention layer reads the input directly: the first norm comes after it.
 #
 # </details>
 # <details><summary>B. Pre-norm</summary>
@@ -1185,16 +1184,16 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **3. Your twelve-layer post-norm model never gets better than one that predicts by the frequency of words alone. What do you check first?**
+# **3. Your twelve-layer post-norm model never does better than predicting from word frequencies alone. What do you check first?**
 #
 # <details><summary>A. Whether the activations have mean square 1</summary>
 #
-# No. With post-norm they are always close to 1, because the norm sees to it, even in a collapsed model.
+# No. With post-norm, the norm keeps it close to 1 even in a collapsed model.
 #
 # </details>
 # <details><summary>B. Whether the positions differ at the end of the stack</summary>
 #
-# **Right.** If all positions have the same vector, the model has collapsed in its first steps. Use a longer warm-up or a lower learning rate.
+# **Right.** If all positions have the same vector, the model collapsed in its first steps. Use a longer warm-up or a lower learning rate.
 #
 # </details>
 # <details><summary>C. Whether the model is too small</summary>
@@ -1208,7 +1207,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **4. Why is it $x + \mathrm{Sublayer}(x)$ and not a weighted average of the two with learned weights?**
+# **4. Why do we use $x + \mathrm{Sublayer}(x)$ and not a weighted average of the two with learned weights?**
 #
 # <details><summary>Answer</summary>
 #
@@ -1264,4 +1263,4 @@ assert 0.9**24 < 0.1
 # - **A simpler norm:** [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) leave out the mean. Their **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
 # - **Other activations:** GELU and SwiGLU have replaced ReLU in most later models (see [The Transformer family](15_transformer_family.ipynb)).
 # - **Very deep encoders:** [Wang et al. (2019)](https://arxiv.org/abs/1906.01787) train a translator with thirty pre-norm encoder layers.
-# - **Next:** [The full model](07_full_model.ipynb) stacks such layers, and asks what has to be right before the first training step.
+# - **Next:** [The full model](07_full_model.ipynb) stacks these layers and asks what has to be right before the first training step.
