@@ -223,7 +223,7 @@ assert variation(complete_layers[3]) > 0.3
 #
 # $$ \mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2 $$
 #
-# The numbers in between are its **hidden units** or **neurons**. As an example, take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, $x W_1 + b_1$ is $(3, -1, 0)$. The ReLU turns this into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
+# The numbers in between are its **hidden units** or **neurons**. For example, take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, $x W_1 + b_1$ is $(3, -1, 0)$. The ReLU turns this into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
 
 # %%
 W1 = torch.tensor([[1.0, -1, 1], [1, 0, -1]])  # (2, 3)
@@ -840,7 +840,7 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement of the norm matter for training? To find out, we need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than uniform guessing, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
+# Does the placement of the norm matter for training? We test this on a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than uniform guessing, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
 
 # %%
 letters = torch.randint(12, (20_000, 6)).sort().values

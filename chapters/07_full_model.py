@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the squares at the top from the last chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the squares at the top from the previous chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -87,7 +87,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** It builds on the chapters from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
+# By the end you will be able to assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** The chapter builds on those from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 
 # %%
 import math
@@ -110,9 +110,9 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## From layers to a model
 #
-# The layers of the last chapter turn vectors into vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at both ends.
+# The layers of the last chapter turn vectors into vectors of the same width, whereas a translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at both ends.
 #
-# The figure shows all of it. Read it from the bottom to the top, and look for the **three shaded boxes** below and above the two stacks. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores, the **logits**.
+# The figure shows the whole model. Read it from bottom to top, and look for the **three shaded boxes** below and above the two stacks. All of them use the same matrix $E$, the large block in the first figure. In the two lower boxes, $E$ turns ids into vectors, and in the upper one, it turns vectors into scores, the **logits**.
 
 # %% tags=["hide-input"]
 Picture(
@@ -137,7 +137,7 @@ Picture(
 # %% [markdown]
 # Where do the target ids come from? In training, the decoder reads the correct translation **shifted right by one**, for example `<bos> Ein Hund rennt`, and should predict `Ein Hund rennt <eos>`. This is **teacher forcing**, from [Masking](04_masking.ipynb). At inference, the model is **autoregressive**: it starts with `<bos>`, and each token that it generates is appended to the decoder's input.
 #
-# These are the shapes from ids to scores, for $B$ sentence pairs, $S$ source tokens and $T$ target tokens. The example is the base model, with sources padded to 20 tokens and targets to 25:
+# Here are the shapes from ids to scores, for $B$ sentence pairs, $S$ source tokens and $T$ target tokens. The example is the base model, with sources padded to 20 tokens and targets to 25:
 #
 # | | shape | example |
 # |---|---|---|
@@ -150,7 +150,7 @@ Picture(
 #
 # Two things are easy to miss:
 #
-# - **Every** decoder layer reads the output of the **last** encoder layer. There is no connection from encoder layer 3 to decoder layer 3.
+# - **Every** decoder layer reads the output of the **last** encoder layer. Encoder layer 3 isn't connected to decoder layer 3.
 # - The dots in the figure mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
 # In code, we create the parts in a constructor, and connect them in two loops. The two assignments in the middle of the constructor turn three matrices into one.
@@ -227,7 +227,7 @@ with torch.no_grad():
 #
 # ### The same as PyTorch's `nn.Transformer`
 #
-# PyTorch has a Transformer, too, and if we copy our weights into it, it must compute the same logits. First we translate the names of our weights into PyTorch's, and copy them:
+# PyTorch has a Transformer too. If we copy our weights into it, it must compute the same logits. First we translate the names of our weights into PyTorch's, then copy them:
 
 # %%
 their_name = {
@@ -255,7 +255,7 @@ def copy_weights(ours, theirs):
 
 
 # %% [markdown]
-# `nn.Transformer` consists of the two stacks only, so we provide both ends: the embeddings and the output layer. It differs from our model in two more ways. Its masks mean the opposite of ours: **True means hidden**. And even with post-norm it ends each stack with one more norm, which the paper's model doesn't have, so we remove those.
+# `nn.Transformer` consists of the two stacks only, so we provide both ends: the embeddings and the output layer. It differs from our model in two more ways. Its masks mean the opposite of ours: **True means hidden**. And even with post-norm it ends each stack with one more norm, which the paper's model doesn't have, so we remove it.
 
 # %%
 pytorch = nn.Transformer(32, 4, 2, 2, 64, dropout=0.0, batch_first=True)
@@ -298,7 +298,7 @@ def logit_table(x, matrix):
 logit_table(torch.tensor([0.0, 1, 1, -1]), toy_E)
 
 # %% [markdown]
-# So a row of $E$ has two roles. At the input, it is the token's vector. At the output, it is the vector that the decoder's output is compared with. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
+# So a row of $E$ has two roles: at the input, it is the token's vector, and at the output, it is what the decoder's output is compared with. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
 #
 # In PyTorch, the two assignments in our constructor are enough to tie the matrices. No transpose is needed: `nn.Embedding` and `nn.Linear` both store a matrix of shape (`vocab_size`, `d_model`). Afterwards, three names belong to one tensor, and `parameters()` lists it once.
 #
@@ -309,11 +309,11 @@ unchanged = toy_E[1] * 2 + sinusoidal_encoding(1, 4)[0]
 logit_table(unchanged, toy_E)
 
 # %% [markdown]
-# So a model whose layers do nothing **copies its input**. We'll meet one further down.
+# So a model whose layers do nothing **copies its input**. We'll meet one below.
 #
 # ### What tying saves, and what it changes
 #
-# The package has three settings of `tie_embeddings`. With `"all"`, the paper's choice, all three jobs share a matrix. With `"decoder"`, only the target embedding and the output layer do, and with `"none"` there are three matrices. How many parameters does the base model have in each case? To count them without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
+# In the package, `tie_embeddings` has three settings. With `"all"`, the paper's choice, all three jobs share a matrix. With `"decoder"`, only the target embedding and the output layer do, and with `"none"` there are three separate matrices. How many parameters does the base model have in each case? To count them without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
 
 
 # %%
@@ -329,7 +329,7 @@ for tie in ("all", "decoder", "none"):
     print(f"{tie:8} {count / 1e6:6.1f} million parameters")
 
 # %% [markdown]
-# Each additional matrix would cost $37{,}000 \cdot 512 \approx 19$ million parameters. But tying also changes how the matrix learns. A tied matrix gets the **sum of the gradients of its three jobs**. To see it, we give a model with three separate matrices the same weights, and compare the gradients. For each job, the output shows how many rows of the matrix have a gradient:
+# Each additional matrix costs $37{,}000 \cdot 512 \approx 19$ million parameters. But tying also changes how the matrix learns: it gets the **sum of the gradients of its three jobs**. To see this, we give a model with three separate matrices the same weights, and compare the gradients. For each job, the output shows how many rows of the matrix have a gradient:
 
 
 # %%
@@ -366,7 +366,7 @@ for name, gradient in jobs.items():
     print(f"{name:16} {n_rows:4} of 1000 rows")
 
 # %% [markdown]
-# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. So with tying, even the vector of a very rare token is updated in every step, although mostly by pushing it away from what the decoder outputs.
+# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the correct token up and those of all other tokens down. So with tying, even the vector of a very rare token is updated in every step, although mostly by pushing it away from what the decoder outputs.
 
 # %% tags=["remove-cell"]
 assert jobs["output layer"].any(dim=1).all()
@@ -378,7 +378,7 @@ assert (
 # %% [markdown]
 # ### What trained rows look like
 #
-# In the toy matrix, the rows of *dog* and *Hund* are similar. Does training produce that? The caption translator from [chapter 1](01_translation.ipynb) is tied. Which rows of its $E$ point in the most similar directions, that is, have the highest cosine similarity?
+# In the toy matrix, the rows of *dog* and *Hund* are similar. Does training make them so? The caption translator from [chapter 1](01_translation.ipynb) has tied weights. Which rows of its $E$ point in the most similar directions, that is, have the highest cosine similarity?
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -394,7 +394,7 @@ closer = (similarity > similarity[vocabulary.index("▁Hund")]).sum() - 1
 print(f"{closer} tokens are closer to ▁dog than ▁Hund is")
 
 # %% [markdown]
-# Most of the nearest rows belong to words that are used alike: inflections, other spellings, other colours, a *road* instead of a *street*. But in this model, the rows of a word and its translation are **not** similar: hundreds of tokens are closer to *dog* than *Hund* is. Training doesn't require it. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
+# Most of the nearest rows belong to words that are used in similar ways: inflections, other spellings, other colours, a *road* instead of a *street*. But in this model, the rows of a word and its translation are **not** similar: hundreds of tokens are closer to *dog* than *Hund* is. Training doesn't require them to be. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
 
 # %% tags=["remove-cell"]
 assert translator.model.config.tie_embeddings == "all" and len(vocabulary) == 8000
@@ -418,9 +418,9 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 # %% [markdown]
 # ### Why embeddings start small
 #
-# The factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word, as you saw in [Positional encoding](05_positional_encoding.ipynb). That was only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
+# The factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word, as you saw in [Positional encoding](05_positional_encoding.ipynb). But that is only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. We rescale only the output matrix: at the input, large embeddings without the factor are the same as small ones with it.
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row of $E$ are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$, rescaling only the output matrix: at the input, large embeddings without the factor are the same as small ones with it.
 
 # %%
 with torch.no_grad():
@@ -440,7 +440,7 @@ loss_small, loss_large = (
 assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. With variance 1, the untrained model is extremely confident, and almost always wrong. So the same matrix has to satisfy two requirements. As an output layer it needs variance $1/d_\text{model}$. As an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. With variance 1, the untrained model is extremely confident, and almost always wrong. So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
 #
 # <details><summary>Where the half comes from</summary>
 #
@@ -452,23 +452,23 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 #
 # The same argument applies to every linear layer. Initial weights are random, with mean 0, and independent of the inputs. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have mean square $n\sigma^2$. In a plain stack of layers with $n = 512$ and $\sigma = 0.02$, the signal would vanish, because each layer would multiply its mean square by $512 \cdot 0.02^2 \approx 0.2$. Only $\sigma^2 = 1/n$ preserves the signal.
 #
-# **A Transformer isn't a plain stack.** Its sublayers *add* to a residual stream, and the layer norms rescale it, so the signal can't vanish. The initialisation decides instead **how much each sublayer adds, compared with what the stream already holds**:
+# **A Transformer isn't a plain stack.** Its sublayers *add* to a residual stream, and the layer norms rescale it, so the signal can't vanish. Instead, the initialisation determines **how much each sublayer adds, compared with what the stream already holds**:
 #
 # - If it adds far too little, the layers do nothing, and a tied model copies its input.
-# - If it adds far too much, the layer norm of a post-norm model divides the sum, and with it the old content of the stream, by a large number. The gradient that flows back along the stream is divided by that number as well, in every layer that it passes.
+# - If it adds far too much, the layer norm of a post-norm model divides the sum, including the old content of the stream, by a large number. The gradient that flows back along the stream is divided by that number as well, in every layer that it passes.
 #
-# So with post-norm, a sublayer should add about as much as the stream holds: a root mean square, or **rms**, near 1. With pre-norm, nothing shrinks the stream, and what all sublayers add piles up. There, each should add less.
+# So with post-norm, a sublayer should add about as much as the stream holds: a root mean square (**rms**) near 1. With pre-norm, nothing shrinks the stream and the contributions of all sublayers pile up, so each should add less.
 #
 # These are the usual rules:
 #
 # | rule | variance of the weights | reason |
 # |---|---|---|
 # | **He**, or Kaiming ([He et al., 2015](https://arxiv.org/abs/1502.01852)) | $2/n$ | a ReLU sets about half of the values to zero, which halves the mean square, and the 2 makes up for it |
-# | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | in the backward pass, the gradient of an input is a sum over the layer's $n_\text{out}$ outputs, so there $1/n_\text{out}$ would be right; the compromise is to take the average of $n_\text{in}$ and $n_\text{out}$ as $n$ |
+# | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | in the backward pass, the gradient of an input is a sum over the layer's $n_\text{out}$ outputs, so there $1/n_\text{out}$ would be right; as a compromise, $n$ is the average of $n_\text{in}$ and $n_\text{out}$ |
 # | BERT (post-norm) | $0.02^2$ | the same for every layer, whatever its size |
 # | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of sublayers | many layers add to one stream, so each should add less |
 #
-# The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: with [a uniform distribution of Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
+# The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: it uses [a uniform distribution with Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
 
 # %% tags=["remove-input"]
 SourceCode(Transformer.reset_parameters)
@@ -494,7 +494,7 @@ for std in (0.02, 0.2):
     models[f"σ = {std}"] = initialise(std)
 
 # %% [markdown]
-# First we look at what two of them predict at the first five target positions. Of each prediction, we keep the probabilities of the same five tokens:
+# First we look at what two of them predict at the first five target positions. From each prediction, we keep the probabilities of the five tokens at these positions:
 
 
 # %%
@@ -506,7 +506,7 @@ def predictions(model):
 
 
 # %% [markdown]
-# In the heat maps below, a row is a token that the model has just read, and a column is a token that it predicts. So **the diagonal shows the probability that a model gives to the token that it has just read**:
+# In the heat maps below, each row is a token that the model has just read, and each column a token that it might predict. So **the diagonal shows the probability of the token that the model has just read**:
 
 # %% tags=["hide-input"]
 positions = [f"token {i}" for i in range(1, 6)]
@@ -539,9 +539,9 @@ Row(
 )
 
 # %% [markdown]
-# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input, because its layers add so little to the residual stream. It starts with absurd confidence, so its loss is far above that of a uniform guess, which was 6.91.
+# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input, because its layers add so little to the residual stream. It is extremely confident and wrong, so its loss is far above that of a uniform guess, which was 6.91.
 #
-# Next we measure how much the sublayers add to the residual stream. A **forward hook** is a function that PyTorch calls with every output of a module. Ours records the size of that output:
+# Next we measure how much the sublayers add to the residual stream. Our **forward hook**, a function that PyTorch calls with every output of a module, records the size of that output:
 
 
 # %%
@@ -555,7 +555,7 @@ def record(sizes):
 
 
 # %% [markdown]
-# What a sublayer adds is the output of the dropout at its end. `measure` attaches hooks there, to feed-forward and to cross-attention, and then computes the loss and its gradient:
+# What a sublayer adds is the output of the dropout at its end. `measure` attaches hooks there, for feed-forward and for cross-attention, then computes the loss and its gradient:
 
 
 # %%
@@ -594,7 +594,7 @@ for name, model in models.items():
     gradients[name] = [gradient_norm(layer) for layer in layers]
 
 # %% [markdown]
-# The next two plots have a point for each layer. The first shows the rms of what the feed-forward network **adds to the residual stream**. The second shows the size of the layer's **gradient**. Which model's feed-forward networks add about as much as the stream already holds, a value near 1? And in which model do all twelve layers get gradients of similar size?
+# The next two plots have a point for each layer. The first shows the rms of what the feed-forward network **adds to the residual stream**, and the second the size of the layer's **gradient**. Which model's feed-forward networks add about as much as the stream already holds, a value near 1? And in which model do all twelve layers get gradients of similar size?
 
 # %% tags=["hide-input"]
 Row(
@@ -662,7 +662,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 # %% [markdown]
 # - **Xavier:** what a sublayer adds is similar in size to the stream, and the gradients of the twelve layers are within a factor of three.
 # - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. The gradients of its encoder are several times smaller than those of its decoder, but within each stack they are nearly equal, so the second plot alone wouldn't alarm you. In a wider model, 0.02 can be right: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.
-# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. Cross-attention adds about ten times as much as the stream holds, and the norm then divides the sum by about ten. So the gradient along the stream shrinks tenfold in every decoder layer.
+# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. Cross-attention adds about ten times as much as the stream holds, and the norm then divides the sum by about ten, so the gradient along the stream shrinks tenfold in every decoder layer.
 #
 # <details><summary>Why cross-attention, and why not in the encoder?</summary>
 #
@@ -670,9 +670,9 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 #
 # </details>
 #
-# So the loss alone doesn't reveal every bad start, and nor do the gradients. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**, which shows both problems.
+# So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
-# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But the [Results](../book/results.md) show what remains: small pre-norm translators that started with $\sigma = 0.02$ scored three to four points lower in BLEU, which measures translation quality from 0 to 100, than those that started with Xavier.
+# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains: in the [Results](../book/results.md), small pre-norm translators that started with $\sigma = 0.02$ scored three to four points lower in BLEU, which measures translation quality from 0 to 100, than those that started with Xavier.
 #
 # ## Counting parameters
 #
@@ -687,7 +687,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 # | **decoder layer:** two attentions, three norms | | 4,204,032 |
 # | embedding | $Vd$ | 18,944,000 |
 #
-# The number of heads isn't in the table, because heads only divide $d$ among themselves. Here is the formula for the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model, which has $d = 1024$, $f = 4096$ and 16 heads:
+# The number of heads isn't in the table, because the heads just divide $d$ among themselves. Here is the formula for the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model, which has $d = 1024$, $f = 4096$ and 16 heads:
 
 
 # %%
@@ -827,7 +827,7 @@ assert all(off[37_000]) and not any(off[40_960][:10]) and off[40_960][10] == 5
 # %% [markdown]
 # ## Memory for training
 #
-# In float32, each parameter takes 4 bytes, and for inference half precision is usually enough: 2 bytes. Training needs far more. Each parameter also needs a **gradient**, and Adam keeps **two moving averages** per parameter: one of the gradient, one of its square. That makes $4 + 4 + 8 = 16$ bytes for each parameter:
+# For inference, half precision is usually enough, with 2 bytes per parameter. Training needs far more. In float32, each parameter takes 4 bytes and its **gradient** another 4, and Adam keeps **two moving averages** for it: one of the gradient, one of its square. That makes $4 + 4 + 8 = 16$ bytes per parameter:
 
 # %%
 print("GB                  base   big")
@@ -846,11 +846,11 @@ n_parameters = sum(p.numel() for p in tied.parameters())
 assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
-# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, the first remedy is a smaller batch with **gradient accumulation**, which adds up the gradients of several small batches before each update. [Training](11_training.ipynb) shows how. The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [Making it fast on a GPU](16_gpu_performance.ipynb) measures what else is kept.
+# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, start with a smaller batch and **gradient accumulation**, which adds up the gradients of several small batches before each update. [Training](11_training.ipynb) shows how. The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [Making it fast on a GPU](16_gpu_performance.ipynb) measures what else is kept.
 #
 # ## What goes wrong in practice
 #
-# **Breaking the tie.** Tied weights are *one* object with three names. If you give one of the names a new object, for example to load pre-trained vectors, the tie is cut, and no error is raised. Copy the numbers instead:
+# **Breaking the tie.** Tied weights are *one* object with three names. If you assign a new object to one of the names, for example to load pre-trained vectors, the tie is broken and no error is raised. Copy the numbers instead:
 
 # %%
 pretrained = torch.randn(1000, 256) / math.sqrt(256)
@@ -874,7 +874,7 @@ for name in ("source_embedding", "target_embedding", "unembedding"):
     print(f"{name:16}  loaded: {torch.equal(loaded.unembedding.weight, weight)}")
 
 # %% [markdown]
-# **Ids outside the vocabulary.** The usual cause is a tokenizer that belongs to another model. `nn.Embedding` raises only a bare `IndexError`. The package checks the range, on the CPU, and says what it expected. If a GPU fails with a "device-side assert", run the same batch on the CPU.
+# **Ids outside the vocabulary.** The usual cause is a tokenizer that belongs to another model. `nn.Embedding` raises only a bare `IndexError`. On the CPU, the package checks the range and reports what it expected. If a GPU fails with a "device-side assert", run the same batch on the CPU.
 
 # %%
 ids = torch.tensor([[5, 1000]])
@@ -889,7 +889,7 @@ for read in (loaded.source_embedding, loaded.encode):
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You double `d_model` and `d_ff` of the base model and leave the rest. How does the number of parameters in the layers change?**
+# **1. You double `d_model` and `d_ff` of the base model and leave the rest unchanged. How does the number of parameters in the layers change?**
 #
 # <details><summary>A. It doubles</summary>
 #
@@ -898,7 +898,7 @@ for read in (loaded.source_embedding, loaded.encode):
 # </details>
 # <details><summary>B. It grows about fourfold</summary>
 #
-# **Right.** Their matrices are $d \times d$ or $d \times f$, and both sides double. Biases and norms only double, so it is a little less.
+# **Right.** Their matrices are $d \times d$ or $d \times f$, and both sides double. Biases and norms only double, so it is slightly less than four.
 #
 # </details>
 # <details><summary>C. It grows eightfold</summary>
@@ -962,7 +962,7 @@ for read in (loaded.source_embedding, loaded.encode):
 #
 # <details><summary>Answer</summary>
 #
-# There is no error, because all shapes fit. But id 17 is now one word in English and an unrelated one in German, and both have to use the same vector. With separate vocabularies, tie only the two matrices of the target: `tie_embeddings="decoder"`.
+# There is no error, because all shapes match. But id 17 is now one word in English and an unrelated one in German, and both have to use the same vector. With separate vocabularies, tie only the two matrices of the target: `tie_embeddings="decoder"`.
 #
 # </details>
 #
@@ -970,7 +970,7 @@ for read in (loaded.source_embedding, loaded.encode):
 #
 # <details><summary>Answer</summary>
 #
-# Attention: $4 \cdot 110 = 440$, three times: 1320. Feed-forward: $220 + 210 = 430$, twice: 860. Norms: $20$, five times: 100. Embedding: 1000. Together 3280. Check it with `by_formula(d=10, f=20, N=1, V=100)`.
+# Attention: $4 \cdot 110 = 440$, three times: 1320. Feed-forward: $220 + 210 = 430$, twice: 860. Norms: $20$, five times: 100. Embedding: 1000. In total: 3280. Check it with `by_formula(d=10, f=20, N=1, V=100)`.
 #
 # </details>
 
