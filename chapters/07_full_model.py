@@ -898,7 +898,7 @@ for read in (loaded.source_embedding, loaded.encode):
 # </details>
 # <details><summary>B. It grows about fourfold</summary>
 #
-# **Right.** Their matrices are $d \times d$ or $d \times f$, and both sides double. Biases and norms only double, so it is slightly less than four.
+# **Right.** Their matrices are $d \times d$ or $d \times f$, and both sides double. Biases and norms only double, so it is slightly less than fourfold.
 #
 # </details>
 # <details><summary>C. It grows eightfold</summary>
