@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Data and batching
 #
-# Below, 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
+# Below, 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. A model's input is rectangular, so every row is padded to the length of the longest one in its batch, and the model processes this **padding** (orange) like real tokens (blue). On the left, almost half of the work is wasted in this way. How do we get from the left to the right?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -90,7 +90,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
+# By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five data bugs that raise no error.
 #
 # **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 
@@ -110,7 +110,7 @@ from transformer.data.batching import Sequences, token_batches
 # %% [markdown]
 # ## Parallel text
 #
-# To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). It has about 4.5 million sentence pairs from three sources.
+# To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). That is about 4.5 million sentence pairs from three sources.
 #
 # | corpus | sentence pairs | what it is |
 # |---|---|---|
@@ -118,7 +118,7 @@ from transformer.data.batching import Sequences, token_batches
 # | Europarl v7 | 1,920,209 | proceedings of the European Parliament: clean and formal |
 # | News Commentary v9 | 201,288 | newspaper commentary: small, but closest to the test set, which is news |
 #
-# More than half of these pairs come from the web. So "WMT14" does not mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) downloads these files, checks that they are the right ones, and trains on them.
+# More than half of these pairs come from the web, so "WMT14" doesn't mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) downloads these files, checks that they are the right ones, and trains on them.
 
 # %% tags=["remove-cell"]
 counts = [1_920_209, 2_399_123, 201_288]
@@ -127,7 +127,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and a pair for each defect. The name in front of a defect is the setting of the filter that catches it:
+# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and then a pair for each defect, named after the setting of the filter that catches it:
 
 # %%
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
@@ -174,7 +174,7 @@ assert kept == [clean]
 assert cleaner.report.dropped == dict.fromkeys(defects, 1)
 
 # %% [markdown]
-# Filters look at the *form* of sentences and at their language, not at their meaning. So they make mistakes in both directions:
+# Filters look at the *form* of sentences and at their language, not at their meaning, so they make mistakes in both directions:
 
 # %%
 examples = {
@@ -197,9 +197,9 @@ for name, pair in examples.items():
 #
 # ### Augmentation
 #
-# Cleaning removes pairs. **Data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The field's standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
+# Cleaning removes pairs, whereas **data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
-# The translator on the course's start page needs something simpler. Its training sentences are written with care, and often about Tom, Mary and Boston. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
+# The translator on the course's start page needs something simpler. Its training sentences are written with care, and many are about Tom, Mary and Boston. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
 
 # %%
 from random import Random
@@ -224,11 +224,11 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 # %% [markdown]
 # <details><summary>What the augmentation changes, and what it must not break</summary>
 #
-# Most of the training data are sentences for learners, from Tatoeba. A model trained only on them is lost when somebody types *where is the station*, without a capital and a question mark, and it turns other names into nonsense. So the recipe exchanges names, days, months and numbers, replaces American words by British ones, and writes some sources carelessly.
+# Most of the training data are sentences for learners, from Tatoeba. A model trained only on them fails when somebody types *where is the station*, without a capital or a question mark, and it turns other names into nonsense. So the recipe swaps names, days, months and numbers, replaces American words with British ones, and writes some sources carelessly.
 #
-# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. Only the source is careless. The target stays correct, so the model learns to read careless text but to write correct text.
+# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. The target stays correct, so the model learns to read careless text but to write correct text.
 #
-# After every change the two sentences must still be translations of each other, and that needs rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
+# After every change the two sentences must still be translations of each other, which takes rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
 #
 # </details>
 #
@@ -255,7 +255,7 @@ assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
 # %% [markdown]
 # ## From sentence pairs to a batch
 #
-# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. So the target occurs **twice** in the data, once with `<bos>` in front and once with `<eos>` at the end. The second is the first, shifted by one position (§3.1). In this example, whole words are the tokens:
+# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. So the target occurs **twice** in the data, once with `<bos>` in front and once with `<eos>` at the end. The second is the first shifted by one position (§3.1). In this example, whole words are the tokens:
 
 # %%
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -320,7 +320,7 @@ SourceCode(collate)
 #
 # ## What the loss of a batch means
 #
-# What do the predictions for a sentence mean together? We ask a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
+# What do the predictions for a sentence mean taken together? We look at a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
 
 # %%
 translator = transformer.load("pocket-small", device="cpu")
@@ -348,7 +348,7 @@ for piece, probability in zip(pieces, p, strict=True):
     print(f"{piece:8} {probability:.3f}")
 
 # %% [markdown]
-# Each number is the probability of a token, **given the source and all tokens before it**. That the model is never quite certain is the effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied, the numbers give the probability of the whole translation $y$ of the source $x$. This is the chain rule of probability, not an approximation:
+# Each number is the probability of a token, **given the source and all tokens before it**. The model is never quite certain, an effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied together, the numbers give the probability of the whole translation $y$ of the source $x$. This is exact, by the chain rule of probability:
 #
 # $$ p(y \mid x) = \prod_{t} p(y_t \mid y_1, \ldots, y_{t-1},\, x) $$
 #
@@ -388,7 +388,7 @@ assert_close(loss, torch.stack(alone).sum())
 #
 # ### Exposure bias
 #
-# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences. As the fourth token of each translation, we force the fourth token of another one. Then greedy search, which always takes the most probable token, has to continue from there:
+# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences, but as the fourth token of each translation, we force that of another one. Greedy search, which always takes the most probable token, has to continue from there:
 
 # %%
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
@@ -437,7 +437,7 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast, all positions in one pass. The paper doesn't use it.
+# In the first example only the forced word is wrong. In the second, the model makes sense of *Kurs* (course) and then leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. One remedy is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast: all positions in one pass. The paper doesn't use it.
 #
 # ## Batches with little padding
 #
@@ -465,7 +465,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs with equal target lengths by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**. It groups target lengths into buckets of four. In one bucket the source lengths ascend, in the next they descend, so that neighbours are similar on both sides:
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs with equal target lengths by source length helps. But each time the target length goes up by one, the source length falls back from its maximum to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next, which keeps neighbours similar on both sides:
 
 # %%
 from transformer.data.batching import serpentine_order
@@ -474,7 +474,7 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# Inside a bucket, `target_key` applies the same idea: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each **epoch**, which is one pass through the corpus, a pair shares its batch with different pairs.
+# Inside a bucket, `target_key` applies the same idea: target lengths ascend for one source length and descend for the next. `shift` moves the borders of the buckets, so a pair shares its batch with different pairs in each **epoch**, one pass through the corpus.
 #
 # We cut our 6,000 pairs into batches in four orders, and measure the padding of the whole corpus:
 
@@ -524,7 +524,7 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. Larger batches contain a jump more often, so with 2,000 tokens serpentine order is further ahead. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right, and padding is left blank.
+# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. Larger batches contain a jump more often, so with 2,000 tokens the advantage is larger. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right, and padding is left blank.
 
 
 # %% tags=["hide-input"]
@@ -567,7 +567,7 @@ Row(
 )
 
 # %% [markdown]
-# The package's `token_batches` works in this way, with one more limit: including padding, neither side of a batch may have more than 1.5 · 600 = 900 positions, so that no batch is too large for the memory.
+# The package's `token_batches` works this way, with one more limit: including padding, neither side of a batch may have more than 1.5 · 600 = 900 positions, so that every batch fits into memory.
 
 # %% tags=["remove-cell"]
 packages = {tuple(batch) for batch in token_batches(sources, targets, 600)}
@@ -645,7 +645,7 @@ assert max(by_count) > 4 * min(by_count)
 assert max(by_tokens) <= 600 and second > 540
 
 # %% [markdown]
-# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. And the gradient of a batch with few tokens is noisier, because it is a mean over fewer tokens. So the batch size should be measured in tokens.
+# Memory must be large enough for the largest batch, so part of it would sit unused for all the others. Also, the gradient of a batch with few tokens is noisier, because it is a mean over fewer tokens. So the batch size should be measured in tokens.
 #
 # ### Shuffling
 #
@@ -753,7 +753,7 @@ assert same_positions[0] > 1.7 * by_random[0]
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the index of the batch, and training can be interrupted at any time and continue with exactly the same batches:
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the epoch. So its state is just two numbers, the epoch and the index of the batch, and training can be interrupted at any time and continue with exactly the same batches:
 
 # %%
 from transformer.data.batching import Batches
@@ -775,9 +775,9 @@ print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# A bug in a layer usually shows up, because the loss stays high. Wrong data can even *lower* it.
+# A bug in a layer usually shows up, because the loss stays high, but wrong data can even *lower* it.
 #
-# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data finds it. Here is one, for a correct batch and for one whose decoder input is the same as its labels:
+# **The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. That chapter's causality test doesn't find this bug, because the mask is correct and only the data are wrong. A check of the data does. Here it is for a correct batch and for one whose decoder input is the same as its labels:
 
 
 # %%
@@ -792,7 +792,7 @@ batch = batch_of(test_pairs[:20])
 is_shifted(batch), is_shifted(replace(batch, decoder_input=batch.labels))
 
 # %% [markdown]
-# **`<eos>` is missing from the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
+# **`<eos>` is missing from the labels.** Then the model never learns to stop. We get a similar effect by preventing the trained model from predicting `<eos>`:
 
 # %%
 ids = torch.tensor([translator.encode("The duck opens the door.")])
@@ -806,7 +806,7 @@ print(tokenizer.decode(output[1:]))
 # %% [markdown]
 # Unable to stop, the model repeats the full stop until the limit.
 #
-# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training.
+# **The source doesn't look as it did in training.** Every source in training ended with `<eos>`. If you leave it out at inference, the model reads something that it has never seen. If you put the padding first instead of last, the mask still hides it, but the first word is no longer at position 0, where all first words were in training.
 
 # %%
 no_eos = torch.where(batch.source == EOS, PAD, batch.source)
@@ -848,7 +848,7 @@ shared = sum(source in seen for source, _ in captions[:100])
 print(f"shuffled pairs: {shared} of 100 test sources\nwere seen in training")
 
 # %% [markdown]
-# The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split, on every machine and in any order. About a twentieth of all sources become test data:
+# The package assigns a pair to a split by a **hash of its source**: equal sources end up in the same split, on every machine and in any order. About a twentieth of all sources become test data:
 
 # %%
 file = Path(tempfile.mkdtemp()) / "captions.tsv"
@@ -863,7 +863,7 @@ assert shared > 90 and not test_sources & seen and len(test_sources) > 5
 assert not {s for s, _ in train_pairs} & {s for s, _ in test_pairs}
 
 # %% [markdown]
-# **Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so does a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The tokenizer is safe, because it normalises its input:
+# **Two spellings of the same word.** In Unicode, *ä* is either one character or an *a* followed by a combining mark. They look the same, but Python considers them different, and so will a search for duplicates or for test sentences in the training data. **Normalise before you compare.** The tokenizer is safe, because it normalises its input:
 
 # %%
 import unicodedata
@@ -929,7 +929,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # No. It isn't proportional: pools below the size of a batch do nothing, and above it the padding falls quickly.
 #
 # </details>
-# <details><summary>D. It grows, because some batches contain the border of two pools</summary>
+# <details><summary>D. It grows, because some batches contain a border between two pools</summary>
 #
 # No. Such a batch is as mixed as an unsorted one, but not worse.
 #
@@ -958,7 +958,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **4. A filter for the ratio of lengths drops 3% of your data. How do you find out whether that was good?**
+# **4. A filter for the ratio of lengths drops 3% of your data. How do you find out whether that helped?**
 #
 # <details><summary>A. Compare the training losses with and without the filter</summary>
 #
@@ -972,7 +972,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # </details>
 # <details><summary>C. 3% is so little that it cannot matter</summary>
 #
-# No. A few per cent of untranslated copies can do much harm, and the dropped pairs could be just the short answers that you need.
+# No. A few per cent of untranslated copies can do a lot of harm, and the dropped pairs could be just the short answers that you need.
 #
 # </details>
 # <details><summary>D. Raise the ratio until nothing is dropped</summary>
