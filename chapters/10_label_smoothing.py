@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators, trained too long on too little data, are right about equally often when they predict the next token. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# Two small translators, trained too long on too little data, predict the next token correctly about equally often, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**, and the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -112,7 +112,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
+# By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far you can trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 
@@ -136,7 +136,7 @@ from transformer.training.objective import batch_loss
 # %% [markdown]
 # ## Label smoothing
 #
-# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
+# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In our example with five tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
 
 # %%
 vocabulary = ["<pad>", "Tür", "Pforte", "Ente", "<eos>"]
@@ -146,9 +146,9 @@ hard_loss = -p[correct].log()
 hard_loss
 
 # %% [markdown]
-# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with one of its translations only, and "not in the corpus" doesn't mean "impossible".
+# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with only one of its translations, and "not in the corpus" doesn't mean "impossible".
 #
-# The paper trains the model to be a little less than certain. It lists this under **regularisation** (§5.4): like dropout, label smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain how. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
+# So the paper trains the model to be a little less than certain, and lists this under **regularisation** (§5.4): like dropout, smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain why. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
 #
 # $$
 # \begin{aligned}
@@ -191,13 +191,13 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So label smoothing can't teach the model other translations. Its only message is: **don't be that sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
+# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So smoothing can't teach the model other translations. Its only message is: **don't be so sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
 #
-# **Try it.** The first panel shows the target. The second shows the loss for each probability of the correct token, if the other tokens share the rest evenly. The blue dot marks the lowest loss, and the dashed line is the loss without smoothing.
+# **Try it.** The first panel shows the target. The second shows the loss for each probability of the correct token when the other tokens share the rest evenly. The blue dot marks the lowest loss, and the dashed line is the loss without smoothing.
 #
 # - Set $\varepsilon$ to 0. The dot moves to $p = 1$, where the loss is zero.
 # - Go back to 0.1. To the right of the dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
-# - Change the size of the vocabulary. For all but tiny ones, the dot stays near 0.9, but the lowest loss rises with the vocabulary.
+# - Change the size of the vocabulary. For all but tiny vocabularies, the dot stays near 0.9, but the lowest loss rises with the size.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -229,7 +229,7 @@ Captioned(
 # \end{aligned}
 # $$
 #
-# It is **the predicted probability minus the target**. Here are the gradients of a hard and of a smoothed target. A step of gradient descent moves each logit against its gradient, so a positive gradient pushes it down.
+# So it is **the predicted probability minus the target**. Here are the gradients for a hard and a smoothed target. A step of gradient descent moves each logit against its gradient, so a positive gradient pushes it down.
 
 # %%
 gradients = {}
@@ -260,7 +260,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # </div>
 #
-# What does this do over time? We let gradient descent choose five logits freely, and record how far the correct one is ahead of the others:
+# What does this do over time? We let gradient descent adjust five logits freely, and record how far the correct one gets ahead of the others:
 
 
 # %%
@@ -301,7 +301,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a way of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a form of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -331,7 +331,7 @@ for epsilon in (0.05, 0.1, 0.2):
 # %% [markdown]
 # ## A loss that never reaches zero
 #
-# With a hard target, the loss can come as close to zero as you like, if the model is right and certain everywhere. The smoothed loss can't. It splits into two parts:
+# With a hard target, the loss can come as close to zero as you like, if the model is right and certain everywhere. The smoothed loss can't, because it has two parts:
 #
 # $$
 # \begin{aligned}
@@ -340,7 +340,7 @@ for epsilon in (0.05, 0.1, 0.2):
 # \end{aligned}
 # $$
 #
-# The second part, the **Kullback–Leibler divergence** (KL), measures how much the prediction differs from the target. It is zero only if $p = q$. The first part, the **entropy** of $q$, measures how spread out the target is, and doesn't depend on the model at all. It is the lowest possible loss:
+# The second part, the **Kullback–Leibler divergence** (KL), measures how much the prediction differs from the target. It is zero only if $p = q$. The first part, the **entropy** of $q$, measures how spread out the target is. It doesn't depend on the model at all, so it is the lowest possible loss:
 
 
 # %%
@@ -362,9 +362,9 @@ assert abs(lowest_loss(5, 0.1) + divergence.item() - smoothed) < 1e-6
 assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 
 # %% [markdown]
-# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
+# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The reason isn't the entropy of the target, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py). You can see it in the table below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. The model itself changes. It learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the reason, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py). You can tell from the table below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. What changes is the model itself: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -382,7 +382,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. Divided in this way, it equals PyTorch's, here for nine tokens, of which three are padding:
+# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. The result equals PyTorch's, here for nine tokens, three of them padding:
 
 # %%
 torch.manual_seed(0)
@@ -412,7 +412,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure calibration token by token, each given the correct prefix. This measure doesn't show whether you can trust the probability of a whole generated translation, and it considers only the most probable token.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure calibration token by token, each given the correct prefix. This doesn't show whether you can trust the probability of a whole translation, and it considers only the most probable token.
 #
 # To measure it, sort predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -439,7 +439,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure. They are trained on only a thousand sentence pairs of the pocket corpus, and tested on 300 others. We use the tokenizer of a third model, `pocket-small`, which comes with the course and was trained on far more sentences:
+# Back to the two models of the first figure. They are trained on only a thousand sentence pairs of the pocket corpus, and tested on 300 others. We use the tokenizer of a third model, `pocket-small`, which comes with the course and was trained on far more sentences:
 
 # %%
 pretrained = transformer.load("pocket-small", precision="fp32")
@@ -541,7 +541,7 @@ assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 # %% [markdown]
 # Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these.
 #
-# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and in the reliability diagram below them:
+# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and then in the reliability diagram:
 
 # %%
 from transformer.recipes import RECIPES
@@ -581,7 +581,7 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). Divide all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half:
+# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). It divides all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half:
 
 
 # %%
@@ -614,11 +614,11 @@ assert fitted["label smoothing"][2] < fitted["label smoothing"][1]
 assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, but it gains from it as well. Even the model with hard targets has a smaller error after scaling than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, but benefits as well. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) looks at that.
+# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) looks at the effect.
 #
-# The two small models of this chapter were made to overfit. They show that label smoothing affects calibration, but not how large the effect is in a long training run on millions of sentences.
+# The two small models in this chapter were made to overfit. They show that label smoothing affects calibration, but not how large the effect is in a long training run on millions of sentences.
 
 # %% tags=["remove-cell"]
 import json
@@ -640,7 +640,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't. Even *one* model, measured with four values of $\varepsilon$, gets four losses:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't. Even a *single* model, measured with four values of $\varepsilon$, gets four losses:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -652,7 +652,7 @@ for epsilon in (0.0, 0.05, 0.1, 0.2):
 # %% [markdown]
 # The package validates without smoothing, whatever a model was trained with.
 #
-# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution. But it is the target for $\varepsilon = 0.19$, not 0.1, because the hard target is left with a weight of only $(1 - 0.1)^2 = 0.81$:
+# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution, but it is the one for $\varepsilon = 0.19$, not 0.1, because the hard target is left with a weight of only $(1 - 0.1)^2 = 0.81$:
 
 # %%
 q = smoothed_target(5, correct, 0.1)
@@ -661,7 +661,7 @@ assert_close(twice, F.cross_entropy(p.log(), target, label_smoothing=0.19))
 print(f"once {-(q * p.log()).sum():.3f}, twice {twice:.3f}")
 
 # %% [markdown]
-# **The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if the correct token's probability underflows. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
+# **The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if the correct token's probability underflows. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits instead, as `log_softmax` and `cross_entropy` do:
 
 # %%
 z = torch.tensor([0.0, 120, 0, 0, 0])  # very confident, and correct
@@ -671,7 +671,7 @@ print(f"{F.cross_entropy(z, target, label_smoothing=0.1):.1f}")
 assert by_log.isinf()
 
 # %% [markdown]
-# **The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros. Then the loss and its gradient shrink as padding is added. Divide by the number of real tokens:
+# **The mean includes padding.** With `reduction="none"`, `cross_entropy` returns 0 at ignored positions, and `.mean()` counts these zeros, so the loss and its gradient shrink as padding is added. Divide by the number of real tokens instead:
 
 # %%
 z, targets = logits["label smoothing"][:6], labels[:6]
@@ -698,7 +698,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>B. 0.82</summary>
 #
-# **Right.** 1 − 0.2 + 0.2/10: it gives away 0.2, and as one of the ten tokens gets 0.02 back.
+# **Right.** 1 − 0.2 + 0.2/10: it gives away 0.2 and, as one of the ten tokens, gets 0.02 back.
 #
 # </details>
 # <details><summary>C. 0.98</summary>
@@ -726,7 +726,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>C. It has almost memorised it</summary>
 #
-# **Right.** The lowest possible loss is 1.38, so the Kullback–Leibler divergence is only 0.07. On real text, where a sentence has many translations, a model can only be so close if it has seen the answers.
+# **Right.** The lowest possible loss is 1.38, so the Kullback–Leibler divergence is only 0.07. On real text, where a sentence has many translations, a model can only get this close if it has seen the answers.
 #
 # </details>
 # <details><summary>D. Not at all: training is stuck</summary>
@@ -777,7 +777,7 @@ for n_padding in (0, 6, 18):
 # </details>
 # <details><summary>D. More dropout</summary>
 #
-# No. Dropout works against memorising, and so against overconfidence. This model is underconfident.
+# No. Dropout works against memorising, and so against overconfidence, but this model is underconfident.
 #
 # </details>
 #
@@ -806,9 +806,9 @@ for n_padding in (0, 6, 18):
 #
 # <details><summary>Four experiments to try</summary>
 #
-# 1. **Smoothing by frequency**, also called unigram smoothing. Divide ε among the tokens not evenly, but according to how frequent the tokens are in the training data. Work out the best gap for a frequent and for a rare token.
+# 1. **Smoothing by frequency**, also called unigram smoothing. Instead of dividing ε evenly among the tokens, divide it in proportion to their frequency in the training data. Work out the best gap for a frequent and for a rare token.
 # 2. **How much data?** Train the two small models with 500, 1,000 and 2,000 sentence pairs, and plot the calibration error of each. When does smoothing begin to hurt?
-# 3. **Dropout or smoothing?** Give the small model a dropout of 0.2 and train it with ε = 0. How overconfident is it still?
+# 3. **Dropout or smoothing?** Give the small model a dropout of 0.2 and train it with ε = 0. How overconfident is it now?
 # 4. **The whole recipe.** Train two translators and compare the lengths of their translations:
 #
 # ```bash
