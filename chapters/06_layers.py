@@ -133,7 +133,7 @@ for x in rows["attention\nonly"][2:]:
 # %% [markdown]
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a deep model trains at all.
 #
-# **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
+# **About 45 minutes.** The chapter builds on all chapters from [Attention](02_attention.ipynb) onwards.
 
 # %%
 import math
@@ -223,7 +223,7 @@ assert variation(complete_layers[3]) > 0.3
 #
 # $$ \mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2 $$
 #
-# The numbers in between are its **hidden units** or **neurons**. For example, take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, $x W_1 + b_1$ is $(3, -1, 0)$. The ReLU turns this into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
+# The numbers in between are its **hidden units** or **neurons**. Take vectors of two numbers and three hidden units. For $x = (1, 2)$ and the weights below, $x W_1 + b_1$ is $(3, -1, 0)$. The ReLU turns this into $(3, 0, 0)$, so the output is three times the first row of $W_2$:
 
 # %%
 W1 = torch.tensor([[1.0, -1, 1], [1, 0, -1]])  # (2, 3)
@@ -316,7 +316,7 @@ assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match.
 # A unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to anything that we can name? To find out, we let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. For this we use a **hook**, a function that PyTorch calls with a module's output. We attach ours to the dropout after the ReLU. Dropout changes nothing at inference, so its output is the units' values:
+# Do the units of a trained model respond to anything that we can name? To find out, we let `pocket-small`, a small English-to-German translator that was trained on simple generated sentences, read 1,000 of its test sentences, and record which units of its second encoder layer are active on which token. For this we use a **hook**, a function that PyTorch calls with a module's output. We attach ours to the dropout after the ReLU. It changes nothing at inference, so its output is the units' values:
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -622,7 +622,7 @@ SourceCode(EncoderLayer)
 # %% [markdown]
 # Read `forward` like this: *first every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. In the code, `build_attention` makes a `MultiHeadAttention`, and `ActivationCheckpointedLayer` is an `nn.Module` that can save memory in training. The `lambda` fixes the mask, because `Residual` calls its sublayer with a single argument.
 #
-# Here is the same layer written out, with post-norm. PyTorch has it as `nn.TransformerEncoderLayer`.
+# Here is the same layer written out, with post-norm. PyTorch's version is `nn.TransformerEncoderLayer`.
 
 # %%
 torch.manual_seed(0)
@@ -646,7 +646,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question that the first figure raised. We add the three parts to attention one at a time:
+# Back to the question that the first figure raised. We add each of the three parts to attention, without the other two:
 
 
 # %%
@@ -840,7 +840,7 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement of the norm matter for training? We test this on a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than uniform guessing, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
+# Does the placement of the norm matter for training? We test this on a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than guess, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
 
 # %%
 letters = torch.randint(12, (20_000, 6)).sort().values
@@ -1053,7 +1053,7 @@ assert common[1].square().mean() > 10 * common[0].square().mean()
 # %% [markdown]
 # What went wrong is the rank collapse from the beginning of this chapter. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
 #
-# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, here are the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, compare the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))
@@ -1157,7 +1157,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 # </details>
 # <details><summary>D. It depends on the weights</summary>
 #
-# No. The answer is the same for any weights, before and after training.
+# No. This holds for any weights, before and after training.
 #
 # </details>
 #

@@ -313,7 +313,7 @@ logit_table(unchanged, toy_E)
 #
 # ### What tying saves, and what it changes
 #
-# In the package, `tie_embeddings` has three settings. With `"all"`, the paper's choice, all three jobs share a matrix. With `"decoder"`, only the target embedding and the output layer do, and with `"none"` there are three separate matrices. How many parameters does the base model have in each case? To count them without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
+# In the package, `tie_embeddings` has three settings. With `"all"`, the paper's choice, all three jobs share a matrix. With `"decoder"`, only the target embedding and the output layer do, and with `"none"` there are three matrices. How many parameters does the base model have in each case? To count them without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
 
 
 # %%
@@ -394,7 +394,7 @@ closer = (similarity > similarity[vocabulary.index("▁Hund")]).sum() - 1
 print(f"{closer} tokens are closer to ▁dog than ▁Hund is")
 
 # %% [markdown]
-# Most of the nearest rows belong to words that are used in similar ways: inflections, other spellings, other colours, a *road* instead of a *street*. But in this model, the rows of a word and its translation are **not** similar: hundreds of tokens are closer to *dog* than *Hund* is. Training doesn't require them to be. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
+# Most of the nearest rows belong to words with similar uses: inflections, other spellings, other colours, a *road* instead of a *street*. But in this model, the rows of a word and its translation are **not** similar: hundreds of tokens are closer to *dog* than *Hund* is. Training doesn't require them to be. The encoder reads *dog*, the decoder predicts *Hund*, and the layers between them can turn one vector into the other.
 
 # %% tags=["remove-cell"]
 assert translator.model.config.tie_embeddings == "all" and len(vocabulary) == 8000
@@ -494,7 +494,7 @@ for std in (0.02, 0.2):
     models[f"σ = {std}"] = initialise(std)
 
 # %% [markdown]
-# First we look at what two of them predict at the first five target positions. From each prediction, we keep the probabilities of the five tokens at these positions:
+# First we look at what two of them predict at the first five target positions. From each prediction, we keep the probabilities of the five tokens there:
 
 
 # %%
@@ -555,7 +555,7 @@ def record(sizes):
 
 
 # %% [markdown]
-# What a sublayer adds is the output of the dropout at its end. `measure` attaches hooks there, for feed-forward and for cross-attention, then computes the loss and its gradient:
+# What a sublayer adds is the output of the dropout at its end. `measure` attaches hooks there, for feed-forward and cross-attention, then computes the loss and its gradient:
 
 
 # %%

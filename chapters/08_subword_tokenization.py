@@ -268,7 +268,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # No word contains the symbols `▁t` and `ot` any more. They were only steps on the way, but they stay in the vocabulary.
 #
-# **Try your own words.** Before you press the button, explain why that pair comes next:
+# **Try your own words.** Before you press the button, explain why the first pair comes next:
 #
 # <div class="widget" data-widget="merges">
 #
@@ -381,7 +381,7 @@ print(textwrap.fill(tokenizer.decode(ids), 48))
 #
 # <details><summary>What both programs have to agree on</summary>
 #
-# To learn the same merges, two programs need the same conventions: where a word is marked, how ties are broken, and pre-tokenization. SentencePiece has no separate pre-tokenization step: it replaces each space by ▁ and works on the whole sentence. But its default settings forbid tokens that contain a space in the middle or that join letters with punctuation. The effect is the same as splitting with `split_words` first.
+# To learn the same merges, two programs need the same conventions: where a word is marked, how ties are broken, and pre-tokenization. SentencePiece has no separate pre-tokenization step: it replaces each space with ▁ and works on the whole sentence. But its default settings forbid tokens that contain a space in the middle or that join letters with punctuation. The effect is the same as splitting with `split_words` first.
 #
 # </details>
 #
@@ -790,7 +790,7 @@ assert second.decode(first.encode(example)) != example
 #
 # **Segmenting with the wrong algorithm.** Someone reimplements your tokenizer from the list of tokens alone, and writes `longest_first`. It looks right on most words. For a few others, the model gets tokens in combinations that it may never have seen.
 #
-# **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions by simpler characters, and it turns several spaces into one. That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
+# **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions with simpler characters, and it turns several spaces into one. That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
 #
 # **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own, and they are cut into fewer and longer tokens than genuinely new text would be. The score may be a little too good.
 #

@@ -409,7 +409,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest of the translation is right. The rest counts as right in two cases: if it continues like the reference after its fourth token, or if the forced token is merely one too many and the reference follows from its fourth token on. Sentences whose forced token happens to be the correct one don't count.
+# Here are three results, and how often the rest of the translation is right. The rest counts as right in two cases: if it continues like the reference after its fourth token, or if the forced token is merely an extra one and the reference follows from its fourth token on. Sentences whose forced token happens to be the correct one don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -696,7 +696,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# But look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**. So the gradient of a batch is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of source and target positions, which is about the same amount of computation. Lower losses are better:
+# But look how far the dashed line (shuffled) jumps: **a batch of similar sentences is not a random sample of the corpus**. So the gradient of a batch is a noisier estimate of the corpus's gradient. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of source and target positions, which is about the same amount of computation. Lower losses are better:
 
 # %% tags=["hide-input"]
 config = ModelConfig(

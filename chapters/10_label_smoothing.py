@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators, trained too long on too little data, predict the next token correctly about equally often, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# Two small translators, trained too long on too little data, predict the next token about equally well, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**, and the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -112,7 +112,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far you can trust a model's confidence.
+# By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 
@@ -136,7 +136,7 @@ from transformer.training.objective import batch_loss
 # %% [markdown]
 # ## Label smoothing
 #
-# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In our example with five tokens, the model gives *Tür* a probability of 0.6, so the loss is $-\ln 0.6 = 0.51$.
+# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. Suppose there are only five tokens, and *Tür* gets a probability of 0.6. Then the loss is $-\ln 0.6 = 0.51$.
 
 # %%
 vocabulary = ["<pad>", "Tür", "Pforte", "Ente", "<eos>"]
@@ -364,7 +364,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the reason, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py). You can tell from the table below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. What changes is the model itself: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the reason, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py). You can tell from the paper's results below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -412,7 +412,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check. We measure calibration token by token, each given the correct prefix. This doesn't show whether you can trust the probability of a whole translation, and it considers only the most probable token.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration token by token, each given the correct prefix. This doesn't show whether you can trust the probability of a whole translation, and it considers only the most probable token.
 #
 # To measure it, sort predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -541,7 +541,7 @@ assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 # %% [markdown]
 # Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these.
 #
-# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and then in the reliability diagram:
+# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and in the reliability diagram:
 
 # %%
 from transformer.recipes import RECIPES
