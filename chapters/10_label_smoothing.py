@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators, trained too long on too little data, predict the next token about equally well, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# Two small translators, trained too long on too little data, predict the next token correctly about equally often, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**, and the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -136,7 +136,7 @@ from transformer.training.objective import batch_loss
 # %% [markdown]
 # ## Label smoothing
 #
-# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. Suppose there are only five tokens, and *Tür* gets a probability of 0.6. Then the loss is $-\ln 0.6 = 0.51$.
+# The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. If there are only five tokens and *Tür* gets a probability of 0.6, the loss is $-\ln 0.6 = 0.51$.
 
 # %%
 vocabulary = ["<pad>", "Tür", "Pforte", "Ente", "<eos>"]
