@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training
 #
-# The figure shows the training loss of six runs of one small translation model, over their first 120 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
+# The figure shows the training loss over the first 120 steps of six runs of the same small translation model. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on; the answer is near the end of this chapter. One of the bugs doesn't show in its curve.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -130,7 +130,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+# By the end you will be able to write a ten-line training step that matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, including a few minutes of training. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math
@@ -159,7 +159,7 @@ from transformer.translator import Translator
 # %% [markdown]
 # ## The first loss
 #
-# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in the training sentences, so a model that has only memorised them fails.
+# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails.
 #
 # The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 source and 250 target tokens each:
 
@@ -172,7 +172,7 @@ plan = token_batches(sources, targets, 250, seed=0)[:250]
 batches = [collate(sources, targets, indices) for indices in plan]
 
 # %% [markdown]
-# `new_model` returns the small model, always with the same initial weights, and its optimiser:
+# `new_model` returns the small model and its optimiser, always with the same initial weights:
 
 # %%
 small = replace(recipe.model, d_model=64, d_ff=256, norm="post")
@@ -187,7 +187,7 @@ def new_model(**settings):
 
 
 # %% [markdown]
-# With teacher forcing, the decoder reads the correct translation and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all tokens that aren't padding, and we divide it by their number. For now we leave out [label smoothing](10_label_smoothing.ipynb).
+# With teacher forcing, the decoder reads the correct translation and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all non-padding tokens, which we divide by the number of these tokens. For now we leave out [label smoothing](10_label_smoothing.ipynb).
 
 
 # %%
@@ -220,19 +220,19 @@ assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
 assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
+# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
 #
 # ## Adam
 #
-# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. With a gradient from a random batch, as here, it is called **stochastic gradient descent (SGD)**. Such a gradient is only a noisy estimate. Besides, one learning rate has to suit all weights, although some have much larger gradients than others.
+# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. If the gradient comes from a random batch, as here, this is **stochastic gradient descent (SGD)**. It has two problems: such a gradient is only a noisy estimate, and one learning rate has to suit all weights, although some have much larger gradients than others.
 #
-# **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two *exponential moving averages*, in which older steps count ever less: $m$, the **momentum**, of the gradient, and $v$, of its square:
+# **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it stores two *exponential moving averages*, in which older steps count less and less: $m$, the **momentum**, averages the gradient, and $v$ its square:
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient, and dividing by it makes the size of the steps nearly independent of that of the gradients. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
+# In $m$, noise averages out: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
 #
-# The hats denote **bias correction**. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
+# The hats denote **bias correction**. Both averages start at 0, so they are too small at first; dividing by $1 - \beta^t$ at step $t$ compensates for this. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
 # - $m = 0.1 \cdot 2 = 0.2$, corrected $\hat m = 0.2 / (1 - 0.9) = 2$;
 # - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
@@ -253,7 +253,7 @@ def adam_step(weights, moments, step, lr):
 
 
 # %% [markdown]
-# Five steps with it lead to the same weights as five with PyTorch's Adam:
+# Five of our steps lead to the same weights as five of PyTorch's Adam:
 
 # %%
 torch.manual_seed(0)
@@ -276,7 +276,7 @@ print("the same weights as PyTorch's Adam")
 # %% [markdown]
 # Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation. **Muon** is a newer alternative for the weight matrices; our fastest recipe, in the *Exercises*, uses it.
 #
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
+# What does the division do across a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
 
 
 # %% tags=["hide-input"]
@@ -332,7 +332,7 @@ with style.in_style():
     axes.loglog(line, line / line[1], "--", color=style.PLAIN, label=label)
     axes.set_ylim(0.01, 1.6)
     axes.set_xlabel("recent gradients (root mean square)")
-    axes.set_title("Step, divided by the learning rate", loc="left")
+    axes.set_title("Step divided by the learning rate", loc="left")
     axes.grid(True)
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2)
 Picture(
@@ -340,8 +340,8 @@ Picture(
     alt=(
         "Scatter plot with logarithmic axes: for each weight tensor of the model, the "
         "size of its gradients and of its step. In Adam's first step all tensors are "
-        "on a level line, at 1 or just below. At step 120 the gradients span more than "
-        "an order of magnitude, and the steps lie in a level band from 0.1 to about "
+        "on a flat line, at 1 or just below. At step 120 the gradients span more than "
+        "an order of magnitude, and the steps lie in a flat band from 0.1 to about "
         "0.3. A dashed diagonal shows gradient descent."
     ),
     caption=(
@@ -383,11 +383,11 @@ for _ in range(400):
 assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 
 # %% [markdown]
-# At step 120 (orange), the gradients are of very different sizes, but the steps still form a level band. They are smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients of many batches agree, and small ones where they contradict each other.
+# At step 120 (orange), the gradients differ widely in size, but the steps still form a flat band. The steps are now smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients of many batches agree, and small ones where they contradict each other.
 #
 # <details><summary>Why are six blue symbols a little lower, and how small are the orange steps?</summary>
 #
-# The six blue symbols just below 1 are bias vectors: each holds the biases of queries, keys and values, a third each. The part for the keys hardly moves. A number added to all scores of a query doesn't change the softmax, so its gradient is zero up to rounding errors, which are smaller than $\varepsilon$.
+# The six blue symbols just below 1 are bias vectors, each made up of the biases of the queries, keys and values. The part for the keys hardly moves: a number added to all scores of a query doesn't change the softmax, so its gradient is zero up to rounding errors, which are smaller than $\varepsilon$.
 #
 # If gradients were nothing but noise, the typical step would be about a quarter of the learning rate. Most of the orange steps are no larger than that.
 #
@@ -398,7 +398,7 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 #
 # In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after one step, all positions had nearly the same vector, and the model never recovered. Now you know why. Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. How long the warm-up should be is found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. The right length is found by trial and error. After the warm-up, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
@@ -448,11 +448,11 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 # %% [markdown]
 # Other schedules work as well: in many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks, each about three times as high as the one before, in short runs, and take the largest that stays stable, or one a little below. If you change the batch size, tune it again.
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before, and take the highest that stays stable, or one a little below it. If you change the batch size, tune the factor again.
 #
 # ## Gradient clipping
 #
-# The **gradient norm** is the length of all gradients of the model together, as one long vector: the root of the sum of all squares. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50. All tokens of its translations are `<unk>`, as if they had been read from a file with the wrong encoding:
+# The **gradient norm** is the length of the vector that holds all gradients of the model: the root of the sum of their squares. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`, as if they had been read from a file with the wrong encoding:
 
 
 # %% tags=["hide-input"]
@@ -496,7 +496,7 @@ Picture(
     ),
     caption=(
         "Gradient norms of the healthy run, and of the same run with a damaged batch "
-        "at step 50, whose gradient is far longer than usual."
+        "at step 50, whose gradient is far larger than usual."
     ),
 )
 
@@ -520,9 +520,9 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# Now and then the gradient is unusually large. The cause may be an odd batch, as here, or weights that earlier steps have taken to a steep place. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later ones too small.
+# Now and then the gradient is unusually large. The cause may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
-# If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
+# If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
 
 # %%
@@ -547,11 +547,11 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms are soon those of the healthy run again. This limit also shortens many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on that of the gradients.
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms soon return to those of the healthy run. This limit also clips many ordinary gradients, above all in the first steps. With Adam that does little harm, because the step size hardly depends on the gradient's size.
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts, called *micro-batches*, and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts, called *micro-batches*, and take one step at the end. This is **gradient accumulation**. There is one trap: the parts differ in their number of tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
 
 
 # %%
@@ -580,7 +580,7 @@ print(f"error of the mean of means: {error:.0%} (of the norm)")
 #
 # ## The training step
 #
-# Here is everything in ten lines. `config` holds the settings, and a step uses one or more batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
+# Here is the whole step in ten lines. `config` holds the settings, and `batches` one batch or several micro-batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
 
 
 # %%
@@ -638,9 +638,9 @@ SourceCode(Trainer.step, Trainer._backward)
 # %% [markdown]
 # <details><summary>What the package's step does in addition</summary>
 #
-# - **Several processes.** On several GPUs, each process runs this code on its own batches. `all_reduce` adds up their numbers of tokens, by which the loss is divided. PyTorch averages the gradients over the processes, only once per step thanks to `_gradient_sync`, and `world_size` turns this mean into the sum.
+# - **Several processes.** On several GPUs, each process runs this code on its own batches. `all_reduce` adds up their token counts, and the loss is divided by the total. PyTorch averages the gradients over the processes, only once per step thanks to `_gradient_sync`, and the factor `world_size` turns this mean into a sum.
 # - **Mixed precision.** `autocast` runs matrix products in 16 bits. In float16, small gradients would become zero, so `scaler` multiplies the loss by a large number before the backward pass, and `unscale_` divides the gradients by it before they are clipped. This is **loss scaling**. In other precisions it does nothing.
-# - **Skipped steps.** `step_if_finite` changes no weight if the gradient contains infinity or NaN, so that a single bad batch can't ruin the model. Then `scaler.update()` lowers a scale that was too large.
+# - **Skipped steps.** `step_if_finite` changes no weight if the gradient contains infinity or NaN, so a single bad batch can't ruin the model. Then `scaler.update()` lowers a scale that was too large.
 # - **Bookkeeping.** The loops over `optimizers` are there because a recipe with Muon has two. `totals` sums losses on the GPU, because reading a number from it would make the program wait. `_average` keeps the mean of the weights of the last steps, which we come to below. `prefetcher` loads batches in the background, `training_module` is the model together with its loss, and `stop_requested` lets a run end cleanly. The gradients are cleared at the end of a step instead of at the beginning.
 #
 # [Making it fast on a GPU](16_gpu_performance.ipynb) explains the first two.
@@ -667,9 +667,9 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. For comparison, the paper's base model took 100,000 steps, in 12 hours on eight GPUs (§5.2). At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus becomes *Die alte Frau macht das Fenster nicht auf*.
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. For comparison, the paper's base model took 100,000 steps, in 12 hours on eight GPUs (§5.2). At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
 #
-# Does the model read its source at all? To find out, we compute the loss on 100 validation pairs twice: with the right sources, and with swapped ones, so that each target gets another sentence's source. If the model really translates, swapping must make its loss much worse.
+# Does the model use its source at all? To find out, we compute the loss on 100 validation pairs twice: once with the right sources, and once with each target paired with another sentence's source. If the model really translates, swapping must make its loss much worse.
 
 
 # %%
@@ -702,7 +702,7 @@ def add_to_mean(mean, model, n):
 
 
 # %% [markdown]
-# `choose_device` takes a GPU if there is one. NVIDIA's GPUs compute in 16 bits, as [chapter 16](16_gpu_performance.ipynb) explains, so on one of them your numbers will differ a little from those below.
+# `choose_device` takes a GPU if there is one. On an NVIDIA GPU, the model runs in 16 bits, as [chapter 16](16_gpu_performance.ipynb) explains, so your numbers will differ a little from those below.
 
 # %%
 config = replace(
@@ -764,7 +764,7 @@ assert ratios[100] < 1.1 and ratios[400] > 1.4 and ratios[1200] > 4
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. With the full recipe, five times as many steps, such mistakes become much rarer.
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. With the full recipe, which takes five times as many steps, such mistakes become much rarer.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:5]
@@ -778,7 +778,7 @@ for (english, german), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints**, which are weights saved during training, ten minutes apart, and its big ones with that of the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What did the mean of our last 300 steps gain? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints**, which are weights saved during training, here ten minutes apart, and for its big ones the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -795,11 +795,11 @@ assert loss < 0.9 * by_step[1200]["valid_loss"]
 assert bleu["average"] > bleu["last weights"] + 2
 
 # %% [markdown]
-# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs no training, only memory for a second copy of the weights. It is largest if the learning rate is still high at the end, as in our short run. A lower learning rate at the end would remove much of the same noise.
+# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs no training, only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; a lower one would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
-# What happens with too little data? We train the small model on only 800 pairs, in about eleven passes over them, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate.
+# What happens with too little data? We train the small model on only 800 pairs for about eleven passes, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate.
 
 
 # %%
@@ -829,7 +829,7 @@ for dropout, rows in overfitting.items():
     print(f"  lowest {lowest:.2f} (step {step}), last {rows[-1][2]:.2f}")
 
 # %% [markdown]
-# Compare the solid lines, for validation, with the dotted ones, for training:
+# Compare the solid lines (validation) with the dotted ones (training):
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -876,9 +876,9 @@ passes = islice(Batches(*few, 250, seed=0), 360)
 assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. Here the minimum is a little lower with it, and the loss hardly rises afterwards. But the best remedy is more data.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which the dots in the figure mark, and keeps the weights from there. Whenever the validation loss reaches a new minimum, the package saves a checkpoint, and later it translates with the last of these. With `--training.patience 5`, `transformer train` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum, and later translates with the last of these. With `--training.patience 5`, `transformer train` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -917,7 +917,7 @@ Picture(
     alt=(
         "The training losses of the six runs again, each with run C in grey behind it. "
         "A falls faster than C at first, but then stays near a dashed line below 6 while "
-        "C falls on. B falls almost to 0. D leaves C after about 40 steps and stays "
+        "C keeps falling. B falls almost to 0. D leaves C after about 40 steps and stays "
         "above it. E covers C almost everywhere. F stays almost where it began."
     ),
     caption=(
@@ -934,7 +934,7 @@ Picture(
 # | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
 # | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has shortened | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
-# | E | looks like C | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
+# | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
 # `runs` has the losses of each run:
@@ -946,11 +946,11 @@ for name, run in runs.items():
 # %% [markdown]
 # Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.
 #
-# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model already tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
 # Run A has the healthy run's schedule from step 40 on, yet it remains on its plateau: the damage was done in the first steps.
 #
-# And run E? So far, C and E have mostly learned what needs no source, so wrong sources do little harm *yet*. Let's train both once more, now for 250 steps with our own `train_step`, and compare right and swapped sources as in the real run:
+# And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. Let's train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources as in the real run:
 
 # %%
 healthy = replace(memorising, warmup_steps=40, learning_rate_factor=0.2)
@@ -992,9 +992,9 @@ assert swapped_c - right_c > 0.4 and abs(swapped_e - right_e) < 0.15
 assert right_e > right_c + 0.1
 
 # %% [markdown]
-# At step 120 the healthy run has just begun to read its source: swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and with swapped sources, so it ignores its source.
+# At step 120 the healthy model has just begun to use its source, so swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and swapped sources, so the model ignores them.
 #
-# Two more habits help. Log the gradient norm and the learning rate beside the loss, so that you can see which of them changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
+# Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
 #
 # **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
@@ -1013,7 +1013,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # <details><summary>A. Continue: the lower, the better</summary>
 #
-# No. Without help, an untrained model can't do much better than ln 1000 ≈ 6.9.
+# No. Unless it sees the answer, an untrained model can't do much better than ln 1000 ≈ 6.9.
 #
 # </details>
 # <details><summary>B. Look for a leak</summary>
@@ -1078,15 +1078,15 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # </details>
 #
-# **4. Your model has memorised a single batch: its loss is almost zero. What have you shown, and what not?**
+# **4. Your model has memorised a single batch: its loss is almost zero. What have you shown, and what haven't you?**
 #
 # <details><summary>Answer</summary>
 #
-# You have shown that gradients reach the weights, that the labels can be predicted and that the optimiser takes steps. You haven't shown that the model learns to translate. A model whose decoder input isn't shifted, such as run B, passes this test with ease.
+# You have shown that gradients reach the weights, that the labels can be predicted and that the optimiser takes steps. You haven't shown that the model learns to translate. A model whose decoder input isn't shifted, such as run B, easily passes this test.
 #
 # </details>
 #
-# **5. The training loss is 0.9 and falls, the validation loss was 2.1 and is now 2.4. What do you do?**
+# **5. The training loss is 0.9 and falling; the validation loss was 2.1 and is now 2.4. What do you do?**
 #
 # <details><summary>Answer</summary>
 #
@@ -1132,19 +1132,19 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #     "The old woman does not open the window." --n-best 4
 # ```
 #
-# Compare the files `metrics.jsonl` of the runs. Which direction is easier, and why might that be? With `multi30k` instead of `pocket`, the same commands train a translator for captions of photographs.
+# Compare the runs' `metrics.jsonl` files. Which direction is easier, and why might that be? With `multi30k` instead of `pocket`, the same commands train a translator for captions of photographs.
 #
 # </details>
 # <details><summary>A speedrun: how soon can a model translate real captions?</summary>
 #
-# With the recipe `multi30k-speedrun`, it takes less than seven minutes on two cores of an AMD EPYC:
+# With the recipe `multi30k-speedrun`, training takes less than seven minutes on two cores of an AMD EPYC:
 #
 # ```bash
 # transformer train multi30k-speedrun
 # transformer evaluate runs/multi30k-speedrun
 # ```
 #
-# It takes a tenth of the steps of the recipe `multi30k`, which needs two hours on one core. It also has a smaller vocabulary, three layers instead of four, a shorter warm-up with a lower learning-rate factor, and no dropout, because dropout didn't help in a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Muon orthogonalises the momentum of each weight matrix: it sets all singular values to about the same size, so that no direction dominates the step. Embeddings, biases and norms stay with Adam. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
+# The speedrun takes a tenth of the steps of the recipe `multi30k`, which needs two hours on one core. It also has a smaller vocabulary, three layers instead of four, a shorter warm-up with a lower learning-rate factor, and no dropout, because dropout didn't help in a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Muon orthogonalises the momentum of each weight matrix: it sets all singular values to about the same size, so that no direction dominates the step. Embeddings, biases and norms stay with Adam. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
 #
 # </details>
 
@@ -1164,7 +1164,7 @@ if results.exists():  # not in Colab
 # ## Going further
 #
 # - **In the paper:** batches in §5.1, optimiser and schedule in §5.3, regularisation in §5.4, averaging in §6.1.
-# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) tried warm-up, batch size and averaging with the Transformer, and give advice.
+# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) studied warm-up, batch size and averaging for the Transformer, and give advice.
 # - **Clipping:** [Pascanu et al. (2013)](https://arxiv.org/abs/1211.5063), for recurrent networks, where gradients explode.
-# - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes the order in which to look.
+# - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes what to check, and in which order.
 # - **Next:** [Decoding](12_decoding.ipynb). Our model predicts the next token, but how do you get a good *sentence* out of it?
