@@ -398,7 +398,7 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 #
 # In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after one step, all positions had nearly the same vector, and the model never recovered. Now you know why. Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. The right length is found by trial and error. After the warm-up, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. The right length of the warm-up is found by trial. After it, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
@@ -1164,7 +1164,7 @@ if results.exists():  # not in Colab
 # ## Going further
 #
 # - **In the paper:** batches in §5.1, optimiser and schedule in §5.3, regularisation in §5.4, averaging in §6.1.
-# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) studied warm-up, batch size and averaging for the Transformer, and give advice.
+# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) study warm-up, batch size and averaging for the Transformer, and give advice.
 # - **Clipping:** [Pascanu et al. (2013)](https://arxiv.org/abs/1211.5063), for recurrent networks, where gradients explode.
 # - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes what to check, and in which order.
 # - **Next:** [Decoding](12_decoding.ipynb). Our model predicts the next token, but how do you get a good *sentence* out of it?

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Decoding: greedy, beam search, sampling and the KV cache
 #
-# The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. In the upper one, the most probable token is taken at every step, and the result is wrong: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
+# The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. The upper one takes the most probable token at every step, and is wrong: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -128,7 +128,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+# By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute how much memory a KV cache takes. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %%
 import time
@@ -208,7 +208,7 @@ print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
 print(f"product of all: {greedy_probs.prod():.3f}")
 
 # %% [markdown]
-# Although *das* is the more probable article, *Tauben* has only 0.40 after it, and 0.89 after *die*. But greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
+# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it, but 0.89 after *die*, and greedy search can't go back. Take a toy decoder that writes two-word sentences and has three candidates for each word:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -228,7 +228,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam, but each single prefix is also called a beam. The number $k$ is the **beam size** or *beam width*. At each step, all prefixes are extended by all possible tokens, and of the results that haven't ended, the $k$ best are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam, but each single prefix is also called a beam. The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -242,7 +242,7 @@ assert (
 assert 38 < math.log10(8000**10) < 40
 
 # %% [markdown]
-# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, and each further token can only make it lower.
+# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, so each further token can only lower the sum.
 #
 # Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row shows the six best candidates of a step. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. An `<eos>` that isn't among the three best is grey. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch how they change places in the next step.
 
@@ -277,7 +277,7 @@ assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
 # %% [markdown]
 # ### In code
 #
-# This is all of beam search, for one sentence. A **hypothesis** is a translation, finished or not. Here it is a pair: a log-probability and a list of tokens.
+# Here is the whole of beam search, for one sentence. A **hypothesis** is a translation, finished or not; in the code it is a pair of a log-probability and a list of tokens.
 
 
 # %%
@@ -322,11 +322,11 @@ assert f"{math.prod(translations[0][2]):.3f}" == "0.095"
 assert f"{math.prod(translations[1][2]):.3f}" == "0.167"
 
 # %% [markdown]
-# Beam search isn't guaranteed to find the most probable sentence either: the best prefix may have been dropped early. It just makes that less likely.
+# Beam search isn't guaranteed to find the most probable sentence either: the right prefix may be dropped early. That is just less likely than in greedy search.
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes, and stored the results in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes, and stored the results in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json). The **length ratio** is the number of words in the translations divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
 # beam size: (BLEU, length ratio), for each exponent α of the length penalty
@@ -417,20 +417,20 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3. With 300 captions, even this isn't certain, and the differences after that are far too small to be sure of. A wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.0 to −4.8. But they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises by almost one point from greedy search to a beam of 3. With only 300 captions, even this gain isn't certain, and the differences beyond that are far too small to trust. A wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.0 to −4.8. But they are no better: **the most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
-# Why shorter? Every token lowers the log-probability. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is **length normalisation**: divide by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
+# Why shorter? Every token lowers the log-probability, so a short translation has an advantage, and the more prefixes you keep, the likelier one of them is short. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, the ranking of long translations is nearly that of the mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, it keeps the length ratio nearer to 1 from a beam of 3 on.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked nearly by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the penalty keeps the length ratio closer to 1 from a beam of 3 on.
 
 # %% tags=["remove-input"]
 SourceCode(length_normalization)
 
 # %% [markdown]
-# All prefixes of a step have the same length, so the penalty doesn't change which of them are kept. It matters when finished hypotheses of different lengths are compared, and for deciding when to stop. Take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0.0, 0.6):
@@ -478,7 +478,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
-# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model ranks it for the same 300 captions, whose references have about 15 tokens. These results are stored, too:
+# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the same 300 captions, whose references have about 15 tokens; these results, too, are stored:
 
 # %%
 empty_translation = {
@@ -507,16 +507,16 @@ per_token = (
 assert round(per_token, 1) == -1.5
 
 # %% [markdown]
-# For most captions, the model prefers saying nothing to the reference, and for one in nine it even prefers that to its own greedy translation. Two things come together:
+# For most captions, the model prefers saying nothing to the reference, and for one in nine even to its own greedy translation. There are two reasons:
 #
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −10.9.
-# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.5 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct one.
+# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.5 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
 #
-# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: its search errors hide the model's mistake.
+# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it: search errors hide the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as the hardware isn't saturated, a wider beam costs less than its size suggests; after that, the time is nearly proportional to it. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
+# With $k$ beams, the decoder processes $k$ prefixes at each step. As long as the hardware isn't saturated, a wider beam costs less than its size suggests; after that, the time grows nearly in proportion. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -534,7 +534,7 @@ for k in (1, 4, 32):
 #
 # ## Sampling
 #
-# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings change the distribution before a token is drawn, in this order:
+# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
@@ -552,7 +552,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 # %% [markdown]
-# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is that of greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
+# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is the same as in greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
 
 # %%
 prefix = [BOS, *best.tokens[:4]]
@@ -603,7 +603,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model itself gives to the whole translation:
+# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model itself gives the whole translation:
 
 # %%
 torch.manual_seed(0)
@@ -640,7 +640,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 #
 # ## The KV cache
 #
-# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. And the new position uses the earlier ones only through their keys and values. The **KV cache** keeps these. Here it is for one attention layer with one head. Row by row, the outputs equal those of causal attention over all tokens at once:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. The new position, in turn, uses the earlier ones only through their keys and values, which is why a **KV cache** keeps just these. Here is one for a single attention head. Row by row, the outputs equal those of causal attention over all tokens at once:
 
 # %%
 x = torch.randn(6, 16)  # the layer's input, a row for each token
@@ -658,7 +658,7 @@ assert_close(torch.cat(outputs), full)
 print("equal to causal attention over all tokens")
 
 # %% [markdown]
-# In the figure, each row is a step that generates a token. Without a cache, the decoder computes all positions again at each step; with a cache, only the new one:
+# In the figure, each row is a step that generates a token. Without a cache, the decoder recomputes all positions at each step; with a cache, it computes only the new one:
 
 # %% tags=["hide-input"]
 earlier, new = torch.ones(8, 8).tril(-1), torch.eye(8)
@@ -691,7 +691,7 @@ Picture(
 # %% [markdown]
 # To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.
 #
-# In the package, `start_cache` computes the keys and values of cross-attention, once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
+# In the package, `start_cache` computes the keys and values of cross-attention just once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
 
 
 # %%
@@ -719,7 +719,7 @@ assert_close(
 print("the same logits with and without a cache")
 
 # %% [markdown]
-# For 120 tokens, the decoder computes about a sixtieth of the positions with the cache, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. The times on the machine that ran this chapter:
+# For 120 tokens, the cache cuts the positions that the decoder computes to about a sixtieth, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. Here are the times on the machine that ran this chapter:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -732,7 +732,7 @@ for decode in (without_cache, with_cache):
 # %% [markdown]
 # ### One cache for all beams
 #
-# In beam search, a step may drop a prefix and continue another one twice. Then the new beams need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, says which entries belong to whose prefix, and if a beam gets another prefix, only this mask changes.
+# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
 #
 # Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
 #
@@ -842,11 +842,11 @@ for beam, newest in enumerate(entered[3]):
 SourceCode(DecoderCache.reorder, Transformer.decode_step)
 
 # %% [markdown]
-# `reorder` replaces each beam's rows of the mask, for the steps so far, by those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
+# For the steps so far, `reorder` replaces each beam's rows of the mask with those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
 #
 # <details><summary>What does this save, and what does it cost?</summary>
 #
-# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so that the batch gets smaller.
+# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
 #
 # </details>
 #
@@ -873,7 +873,7 @@ stored = (
     sum(layer.key.numel() + layer.value.numel() for layer in cache.cross_attention),
 )
 assert stored == cache_numbers(model.config, 1, 4, 60, source.size(1))
-print("the model's cache has as many numbers")
+print("the formula gives the size of the model's cache")
 
 # %% [markdown]
 # For the paper's base model with 64 sentences, a beam of 4, 100 target positions and 50 source positions, in float32:
@@ -888,7 +888,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
+# That is more than twice the size of the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -916,7 +916,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster that is depends on the CPU, which needs instructions called AVX512-VNNI for it. Many x86 CPUs have had them since about 2020. On a CPU without them, the package multiplies the integers in float32, which hardly saves any time. To keep these products exact, its weights use only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time; to keep these products exact, its weights use only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -949,7 +949,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A whole search also consists of other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23.
+# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A search also involves other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -966,7 +966,7 @@ if file.exists():  # not in Colab
 #
 # **Dropout is still on.** Without `model.eval()`, the same sentence gets different translations. And without `torch.no_grad()`, PyTorch keeps the activations of every step for a backward pass that never comes.
 #
-# **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the sentences beside it.
+# **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the rest of its batch.
 #
 # **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
@@ -1067,7 +1067,7 @@ with torch.no_grad():
 # </details>
 # <details><summary>B. 40 and 40</summary>
 #
-# No. Top-p stops at the first set whose probabilities sum to 0.9, and here that is a single token.
+# No. Top-p stops as soon as the probabilities add up to 0.9, and here one token is enough.
 #
 # </details>
 # <details><summary>C. 1 and 1</summary>
@@ -1093,7 +1093,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other. It also keeps only the best candidates, and such a choice has no gradient. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
+# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would have to go step by step. It also keeps only the best candidates, and such a choice has no gradient. The price is exposure bias: in training, the decoder never sees a prefix with its own mistakes.
 #
 # </details>
 #
@@ -1110,7 +1110,7 @@ with torch.no_grad():
 # python -m exercises grade decoding
 # ```
 #
-# **Two larger projects.** With this chapter, you know enough for the capstone, in which you build a whole translator of your own parts, in eight blanks: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, with its data loader and its training, and the check grades the translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
+# **Two larger projects.** With this chapter, you know enough for the capstone, in which you build a whole translator from your own parts, in eight blanks: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, with its data loader and its training, and the check grades the translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
 #
 # ```bash
 # python -m exercises grade capstone
