@@ -534,7 +534,7 @@ for k in (1, 4, 32):
 #
 # ## Sampling
 #
-# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
+# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token at random from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
@@ -603,7 +603,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model itself gives the whole translation:
+# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model gives the whole translation:
 
 # %%
 torch.manual_seed(0)

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them. Over each word is a stack of four blocks. Take the longest run of words around this word that also occurs in the reference: as many blocks are green as the run has words, up to four. Punctuation marks count as words, but have no stack, and capitals matter: *Because* doesn't match *because*. Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Each word carries a stack of four blocks; the number of green ones is the length, up to four, of the longest run of words around it that also occurs in the reference. Punctuation marks count as words, but have no stack, and capitals matter: *Because* doesn't match *because*. Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -76,7 +76,7 @@ Picture(
         "was late.' Over each word is a stack of four blocks. A: 'Because it was late, the "
         "girl switched the TV off.' and C: 'As it was late, the girl turned the TV off.' "
         "have at most three green ones. B: 'The girl turned off the TV because it was not "
-        "late.' has four over all words but not and late."
+        "late.' has four over all words except not and late."
     ),
     caption=(
         "What BLEU sees of three translations: the more green blocks over a word, the "
@@ -101,7 +101,7 @@ assert max(tv_scores["A"], tv_scores["C"]) < 20
 # %% [markdown]
 # The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (Table 2) included. Over thousands of sentences, differences in wording average out between systems that are built alike. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
+# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, differences in wording average out between systems that are built alike. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
 # By the end you will be able to compute BLEU and chrF by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
@@ -134,7 +134,7 @@ correct = [word for word in hypothesis if word in reference]
 print(f"{len(correct)} of {len(hypothesis)}")
 
 # %% [markdown]
-# All of them, which can't be right: the hypothesis has *the* three times and *milk* twice, the reference only twice and once. So the count of each word is **clipped** to its count in the reference. In Python, `&` between two counters does that:
+# All of them, which can't be right: the hypothesis has *the* three times and *milk* twice, but the reference only twice and once. So the count of each word is **clipped** to its count in the reference. In Python, `&` between two counters does that:
 
 # %%
 matched = Counter(hypothesis) & Counter(reference)
@@ -158,7 +158,7 @@ for n in (1, 2, 3, 4):
     print("n = {}: {} of {}".format(n, *count_matches(hypothesis, reference, n)))
 
 # %% [markdown]
-# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. By itself, the jump from *milk* back to *the* breaks one bigram, two trigrams and three 4-grams.
+# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. The jump from *milk* back to *the* alone breaks one bigram, two trigrams and three 4-grams.
 
 # %% tags=["hide-input"]
 from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
@@ -178,7 +178,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros by small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -196,7 +196,7 @@ print(f"{geometric_mean:.3f}")
 #
 # $$ \mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} $$
 #
-# The package's number is the same. It comes with its *signature*, which we explain below:
+# The package computes the same number. It comes with a *signature*, which we explain below:
 
 # %% tags=["wrap-output"]
 brevity_penalty = math.exp(1 - len(reference) / len(hypothesis))
@@ -208,9 +208,9 @@ print(score)
 # %% [markdown]
 # **Now build a hypothesis yourself.** Choose each of its three parts from a menu:
 #
-# - Repair the repetition with the second menu. The precisions rise, and yet BLEU hardly does: the hypothesis has become shorter.
+# - Repair the repetition with the second menu. The precisions rise, but BLEU hardly does, because the hypothesis has become shorter.
 # - Leave the end out, too. Now all four precisions are perfect, but BLEU falls.
-# - Take the scrambled end. Every word is correct, and yet BLEU isn't 100.
+# - Choose the scrambled end. Every word is correct, yet BLEU isn't 100.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -349,7 +349,7 @@ for name, system in (("dropped", dropped), ("swapped", swapped)):
     print(f"{name}  {by_hand:.2f}")
 
 # %% [markdown]
-# Why not simply average the BLEU of the sentences? Take two short translations: one is perfect, the other has one wrong word in the middle. That wrong word leaves the second one without a matching 4-gram, so its own BLEU, without smoothing, is zero, like that of an empty translation:
+# Why not simply average the BLEU of the sentences? Take two short translations, one perfect and one with a wrong word in the middle. That word leaves the second without a matching 4-gram, so its own BLEU (without smoothing) is zero, like that of an empty translation:
 
 # %%
 pairs = [
@@ -362,7 +362,7 @@ with np.errstate(divide="ignore"):
 print(f"corpus BLEU     {bleu_from_counts(counts.sum(axis=0)):.1f}")
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU, and may rank two systems the other way round, so papers report corpus BLEU. The next table compares a system with errors in short sentences only with one that has them in long ones:
+# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU, and may rank two systems the other way round, so papers report corpus BLEU. The next table compares a system with errors only in short sentences to one with errors only in long ones:
 
 # %% tags=["hide-input"]
 # One system drops 12% of the words in short sentences, the other 6% in long ones.
@@ -399,7 +399,7 @@ assert (
 # %% [markdown]
 # ### What does a BLEU of 27 mean?
 #
-# Our two systems score above 80 because they are references with a few errors. The paper's 27.3 is not a percentage of correct words or sentences: A and C at the start of this chapter are right, and score less than 20. Other *human* translations, too, score far below 100, because people choose different words. Nor is there one scale for all: difficult texts, or languages with many word forms, lead to lower scores. So compare scores only on the same test set, in the same direction.
+# Our two systems score above 80 because they are references with a few errors. The paper's 27.3 is not a percentage of correct words or sentences: A and C at the start of this chapter are right, and score less than 20. Even other *human* translations score far below 100, because people choose different words. Nor is there one scale for all: difficult texts, or languages with many word forms, lead to lower scores. So compare scores only on the same test set, in the same direction.
 #
 # ## More than one reference
 #
@@ -533,7 +533,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows it. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their sources are on the [results](../book/results.md) page, and these are the differences:
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. The sources are on the [results](../book/results.md) page; here are the differences:
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -541,7 +541,7 @@ published = {  # sacreBLEU with 13a, the paper's way
     "a-PyTorch-Tutorial-to-Transformers, 100,000 steps": (25.1, 26.49),
 }
 for name, (sacre, paper) in published.items():
-    print(f"{name}\n  {paper - sacre:.1f} more in the paper's way")
+    print(f"{name}\n  {paper - sacre:.1f} higher the paper's way")
 
 # %% tags=["remove-cell"]
 import json
@@ -567,11 +567,11 @@ if stored.exists():  # not in Colab
 #
 # <details><summary>The three steps, and how they are known</summary>
 #
-# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If that is correct, it now brings three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches.
+# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If the word is correct, it now earns three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches.
 #
 # </details>
 #
-# Here is the score of our system with quotation marks and hyphens, after the first of the three steps and after all of them:
+# Here are the scores of our system with quotation marks and hyphens, after the first of the three steps and after all of them:
 
 # %% tags=["hide-input"]
 from transformer.evaluation.metrics import (
@@ -703,7 +703,7 @@ Picture(
 #
 # $$ \mathrm{METEOR} = 100 \cdot \frac{10\, P R}{9 P + R} \cdot \left(1 - 0.5 \left(\frac{k}{m}\right)^3\right) $$
 #
-# Here $m = 8$ and $k = 3$. All eight words of the hypothesis are matched, of the nine in the reference: $P = 1$ and $R = 8/9$.
+# Here $m = 8$ and $k = 3$. All eight words of the hypothesis are matched, and eight of the nine in the reference: $P = 1$ and $R = 8/9$.
 #
 # </details>
 
@@ -739,7 +739,7 @@ each = [meteor([h], [r], "en").value for h, r in zip(*words, strict=True)]
 assert math.isclose(np.mean(each), meteor(*words, "en").value)
 
 # %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes, with the rules of Moses, a well-known toolkit:
+# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes by the rules of Moses, a well-known toolkit:
 
 
 # %%
@@ -767,11 +767,11 @@ dropped_wins = [d > s for d, s in zip(*results.values(), strict=True)]
 assert dropped_wins == [True, False, False]
 
 # %% [markdown]
-# BLEU prefers the system that drops words, chrF and METEOR the one that swaps them. None of them is wrong: each swap breaks several n-grams, which is what BLEU counts, and each missing word lowers recall, which matters most in the other two. Choose your metric *before* you see the results.
+# BLEU prefers the system that drops words, chrF and METEOR the one that swaps them. None of the metrics is wrong: each swap breaks several n-grams, which is what BLEU counts, and each missing word lowers recall, which matters most in the other two. Choose your metric *before* you see the results.
 #
 # ## What string metrics can't see
 #
-# The list `cases` has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have changed places. Compare their scores:
+# The list `cases` has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have swapped places. Compare their scores:
 
 # %% tags=["hide-cell"]
 cases = [  # reference, correct translation, harmful translation
@@ -808,7 +808,7 @@ for original, correct, harmful in cases:
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. We chose these sentences to be hard, so this shows only that it can happen, not how often.
 #
-# Do such errors even out over a whole test set? Random ones do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
+# Do such errors average out over a whole test set? Random ones do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. Compare it with one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
@@ -844,12 +844,12 @@ assert liar > sloppy + 5
 # The metrics so far compare strings. To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
 #
 # 1. A multilingual Transformer encoder, XLM-R, turns the *source*, the hypothesis and the reference into one vector each. Pre-training on a hundred languages ([chapter 15](15_transformer_family.ipynb)) tends to give similar vectors to sentences with similar meanings.
-# 2. The vectors, with products and differences between them, go into a feed-forward network, which outputs a single number.
+# 2. The vectors, with their products and differences, go into a feed-forward network, which outputs a single number.
 # 3. The network is trained on translations that people have rated, to predict the ratings.
 #
 # WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# Nobody can say exactly why a COMET score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
+# Nobody can say exactly why a COMET score is low, and the metric is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.en -t translations.de -r references.de --model Unbabel/wmt22-comet-da
@@ -896,7 +896,7 @@ for name in ("reseeded", "improved"):
     assert 0.5 < whole[name] - whole["baseline"] < 0.8
 
 # %% [markdown]
-# With other test sentences the scores would be different. We can simulate them: **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, and score the systems on this sample. We repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)). Thanks to the ten counts per sentence, a sample is just a sum.
+# With other test sentences the scores would be different. We can simulate other test sets: **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, and score the systems on this sample. We repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)). Thanks to the ten counts per sentence, a sample is just a sum.
 
 # %%
 n_sentences = len(references)
@@ -957,7 +957,7 @@ Row(
     ),
     caption=(
         "BLEU and gain in BLEU over bootstrap samples. The scores overlap, but the "
-        "gain of 'improved' is clearly positive, that of 'reseeded' straddles zero."
+        "gain of 'improved' is clearly positive, while that of 'reseeded' straddles zero."
     ),
 )
 
@@ -980,7 +980,7 @@ def p_value(gains, observed):
 
 
 # %% [markdown]
-# sacreBLEU's `--paired-bs` defines p differently. The function `p_value_of_sacrebleu` follows it:
+# sacreBLEU's `--paired-bs` defines p differently; `p_value_of_sacrebleu` computes it that way:
 
 # %% tags=["hide-cell"]
 from transformer.evaluation.metrics import paired_bootstrap
@@ -1015,7 +1015,7 @@ for name, gain in gains.items():
 #
 # Keep three limits in mind:
 #
-# - **It is about sentences, not seeds.** The test asks whether the gain would survive on other sentences of this kind, drawn independently of each other. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
+# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind, drawn independently of each other. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
 # - **A small test set can't detect small differences.** Here is another system, which drops 7% of the words and is clearly better than `baseline` on the whole test set. We cut the set into parts and compute the gain on each part:
 
@@ -1111,7 +1111,7 @@ assert shifted < 3
 # %% [markdown]
 # A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, and then the last, and use `zip(…, strict=True)`.
 #
-# **A gain from nonsense.** Translations that are too short lose by the brevity penalty. Here we cut the last two words off each reference, and then append a word of nonsense instead:
+# **A gain from nonsense.** Translations that are too short lose points to the brevity penalty. Here we cut the last two words off each reference, and then append a word of nonsense instead:
 
 # %%
 too_short = [" ".join(line.split()[:-2]) for line in references]
@@ -1231,7 +1231,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # </details>
 # <details><summary>D. Nothing, until you score their translations or compute BLEU their way</summary>
 #
-# **Right.** Their translations are best: then you can choose the metric, and also bootstrap the difference.
+# **Right.** Their translations would be best: then you could choose the metric, and also bootstrap the difference.
 #
 # </details>
 #
@@ -1239,7 +1239,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # <details><summary>A. The difference is unlikely to be due to the choice of test sentences</summary>
 #
-# **Right.** That is all: for sentences like those of this test set, and for this metric.
+# **Right.** But that is all, and only for sentences like these and for this metric.
 #
 # </details>
 # <details><summary>B. People will prefer the second system</summary>
@@ -1249,7 +1249,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # </details>
 # <details><summary>C. The second system's training recipe is better</summary>
 #
-# No. You have tested one seed of each. Another seed may reverse the result, and p knows nothing about seeds.
+# No. You have tested one seed of each. Another seed may reverse the result, and p doesn't account for that.
 #
 # </details>
 # <details><summary>D. The true gain is 0.5 with a probability of 99%</summary>
@@ -1270,7 +1270,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # <details><summary>Answer</summary>
 #
-# Because the counts are summed first. Among thousands of sentences, some have matching 4-grams, so the sum isn't zero. A single sentence may well have none, and then something has to be done about the zero: smoothing.
+# Because the counts are summed first. Among thousands of sentences, some have matching 4-grams, so the sum isn't zero. A single sentence may well have none, and then the zero has to be smoothed.
 #
 # </details>
 #
@@ -1331,5 +1331,5 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # ## Going further
 #
 # - **BLEU:** [Papineni et al. (2002)](https://aclanthology.org/P02-1040/) is short and readable.
-# - **How well metrics agree with people:** [Mathur et al. (2020)](https://aclanthology.org/2020.acl-main.448/) show how single outliers make metrics look better than they are.
+# - **How well metrics agree with people:** [Mathur et al. (2020)](https://aclanthology.org/2020.acl-main.448/) show how a few outliers make metrics look better than they are.
 # - **Next:** [What attention heads do](14_attention_heads.ipynb): what do the heads of a trained model do?
