@@ -13,7 +13,7 @@
 # %% [markdown]
 # # What attention heads do
 #
-# The arcs below show what one attention head of a small English-to-German model attends to: *The* attends to *king*, the first *the* to *baker*, and the second *the* to *tea*. Is finding the noun this head's job? In the last line, the translation without this head, **all three articles are wrong**.
+# The arcs below show what one attention head of a small English-to-German model attends to: *The* attends to *king*, the first *the* to *baker*, and the second *the* to *tea*. Is it this head's job to find the noun? Without it, as the last line shows, **all three articles are wrong**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -123,10 +123,10 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # The form of a German article depends on the gender, number and *case* of its noun; the case marks the noun's role in the sentence. Without the head, even the number is wrong: *Die strengen … haben* is plural.
 #
-# The paper hopes that attention makes a model easier to interpret (§4). We ask three questions about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
+# The paper hopes that attention makes a model easier to interpret (§4). We ask three questions about a head: What does it attend to **as a rule**? Does the model **need** it? And what information does it **carry** from one position to another?
 
 # %% [markdown]
-# By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by the one for another input).
+# By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output with the one for another input).
 #
 # **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 
@@ -149,7 +149,7 @@ from transformer.model import Transformer
 # %% [markdown]
 # ## Recording attention weights
 #
-# Our models use fused attention, which never stores the weights (see [Attention](02_attention.ipynb)). To record them, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights once more, with the explicit `attention` function; `project` makes the queries, keys and values, and `join_heads` concatenates the heads' outputs.
+# Our models use fused attention, which never stores the weights (see [Attention](02_attention.ipynb)). To record them, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights again, with the explicit `attention` function; `project` makes the queries, keys and values, and `join_heads` concatenates the heads' outputs.
 #
 # We have loaded `pocket-small` as `translator`, with its `model`, `tokenizer` and `device`. It has two layers in the encoder, two in the decoder, and four heads per attention layer. `hook_source` holds the token ids of the sentence above:
 
@@ -170,7 +170,7 @@ with torch.no_grad():
 hook.remove()
 
 # %% [markdown]
-# The output that these weights give should equal the layer's own:
+# These weights should give the layer's own output:
 
 # %%
 assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
@@ -289,7 +289,7 @@ assert next_is_largest == 19 and len(at) == 21
 # %% [markdown]
 # In nearly all rows, it is simply on the *next* token, which in our three examples happens to be the noun. **A few chosen rows of one sentence can show almost anything.**
 #
-# So we need measures for many sentences. Take these weights, with a row for each query and a column for each key:
+# So we need measures over many sentences. Take these weights, with a row for each query and a column for each key:
 
 # %%
 head = torch.tensor(
@@ -329,7 +329,7 @@ assert_close(mean_weight(head[None, None], previous), torch.tensor([1.3 / 3]))
 assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 
 # %% [markdown]
-# Is 0.43 a lot? With equal weights, the previous one of four tokens gets 0.25. **A score means nothing without a baseline.** So we score our model and an untrained one of the same size, on 200 pairs from the test set of the pocket corpus, with teacher forcing:
+# Is 0.43 a lot? With four tokens and equal weights, the previous token gets 0.25. **A score means nothing without a baseline.** So we score our model and an untrained one of the same size, on 200 pairs from the test set of the pocket corpus, with teacher forcing:
 
 # %%
 pairs = pocket.pairs("test", 200)
@@ -491,7 +491,7 @@ Captioned(
         ),
     ),
     "Scores of trained heads (dots) and untrained heads (grey marks). Untrained heads "
-    "are nearly alike, trained ones differ. The large orange dots are one head.",
+    "are nearly alike, but trained ones differ. The large orange dots are one head.",
 )
 
 # %% tags=["remove-cell"]
@@ -508,7 +508,7 @@ for table, baseline in both_models.values():
     assert low["encoder", "next"] < 0.8 * random_low["encoder", "next"]
 
 # %% [markdown]
-# **Training makes heads different**, above all in the encoder. In each row, untrained heads score nearly the same. In self-attention, many trained heads score clearly higher, and some clearly lower. In the cross-attention of `pocket-small`, the trained heads are nearly alike, too.
+# **Training makes heads different**, above all in the encoder. In each row, untrained heads score nearly the same. In self-attention, many trained heads score clearly higher, and some clearly lower. In the cross-attention of `pocket-small`, though, they are nearly alike.
 #
 # One dot of `pocket-small` stands out: in *encoder 2, head 4*, the head from the top of the chapter, **determiners put 0.96 of their weight on their nouns**. We call it the *noun head*.
 #
@@ -562,11 +562,11 @@ _, far, near = noun_checks["everyday, encoder 2, head 5"]
 assert far < 1 / 3 and near > 0.5
 
 # %% [markdown]
-# The noun head passes the test: distant nouns get nearly all of the weight, and other tokens put less than a third on the next one. The head of `everyday` is mostly a next-token head.
+# The noun head passes the test: distant nouns get nearly all of the weight, and other tokens put less than a third of theirs on the next one. The head of `everyday` is mostly a next-token head.
 #
 # <details><summary>Which kinds of heads do larger models have?</summary>
 #
-# In larger translators, [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find *positional* heads, which attend to a neighbour, *syntactic* ones, which link a verb to its subject, for example, and heads that attend to the rarest word. [Clark et al. (2019)](https://aclanthology.org/W19-4828/) examine the heads of BERT.
+# In larger translators, [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find *positional* heads, which attend to a neighbour, *syntactic* ones, which link, say, a verb to its subject, and heads that attend to the rarest word. [Clark et al. (2019)](https://aclanthology.org/W19-4828/) examine the heads of BERT.
 #
 # </details>
 
@@ -577,7 +577,7 @@ assert far < 1 / 3 and near > 0.5
 #
 # ### Different weights, same output
 #
-# Suppose that the third value is the mean of the first two. Then these weights give the same output:
+# Suppose that the third value is the mean of the first two. Then these two rows give the same output:
 
 # %%
 value = torch.tensor([[2.0, 0], [0, 4], [1, 2]])  # (n_key, d_v)
@@ -588,7 +588,7 @@ print(first @ value, second @ value)
 assert_close(first @ value, second @ value)
 
 # %% [markdown]
-# So weights alone don't explain an output. We need experiments; they follow below.
+# So weights alone don't explain an output. We need experiments, which follow below.
 #
 # <details><summary>Is attention an explanation? A debate</summary>
 #
@@ -598,7 +598,7 @@ assert_close(first @ value, second @ value)
 #
 # ### Much weight on little: attention sinks
 #
-# In the row of *uppe*, *cross 2, head 4* of `everyday` attended to `<eos>`. Here is its mean weight there, for three groups of predicted tokens:
+# In the row of *uppe*, *cross 2, head 4* of `everyday` attended to `<eos>`. Here is its mean weight on `<eos>` for three groups of predicted tokens:
 
 # %% tags=["hide-input"]
 name, h = "decoder.1.cross_attention", 3
@@ -677,14 +677,14 @@ assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 #
 # <details><summary>How rollout works, and what it ignores</summary>
 #
-# Rollout ([Abnar and Zuidema, 2020](https://aclanthology.org/2020.acl-main.385/)) averages the heads of each layer, averages the result with the identity matrix, for the residual connection, and multiplies these matrices. It ignores the values, so it can't notice an attention sink, and it ignores the feed-forward networks.
+# Rollout ([Abnar and Zuidema, 2020](https://aclanthology.org/2020.acl-main.385/)) averages the heads of each layer, averages the result with the identity matrix (for the residual connection), and multiplies these matrices. It ignores the values, so it can't notice an attention sink, and it ignores the feed-forward networks.
 #
 # </details>
 
 # %% [markdown]
 # ## Does the model need it? Ablation
 #
-# To find out what a part contributes, remove it and see what changes: an **ablation**. An attention layer's output is the sum of what its heads contribute, each through its own rows of $W^O$. To ablate a head, we set its part of the input of $W^O$ to zero (*zero ablation*), in a *pre-hook*, which is called before a module and may replace its inputs. Here is `english`, the sentence from the top, without the noun head:
+# To find out what a part contributes, remove it and see what changes. This is an **ablation**. An attention layer's output is the sum of what its heads contribute, each through its own rows of $W^O$. To ablate a head, we set its part of the input of $W^O$ to zero (*zero ablation*), in a *pre-hook*, which is called before a module runs and may replace its inputs. Here is `english`, the sentence from the top, translated without the noun head:
 
 # %%
 name, h = "encoder.1.self_attention", 3  # the noun head
@@ -717,7 +717,7 @@ with torch.no_grad():
 # %% [markdown]
 # These are the same errors as at the top. From now on, we use the package's `ablate_heads`, which does the same.
 #
-# We measure the damage by the loss, and by the share of *exact sentences*: those that greedy search translates exactly like the reference, as the intact model nearly always does in this generated corpus. `evaluate` computes both on the first hundred of our 200 sentences.
+# We measure the damage by the loss, and by the share of *exact sentences*: those whose greedy translation equals the reference, as nearly all do with the intact model in this generated corpus. `evaluate` computes both on the first hundred of our 200 sentences.
 #
 # <details><summary>Why this needs no search</summary>
 #
@@ -753,7 +753,7 @@ by_search = [
 assert math.isclose(sum(by_search) / len(by_search), exact, abs_tol=1e-6)
 
 # %% [markdown]
-# Now we ablate each head alone. Look for the darkest cell:
+# Now we ablate one head at a time. Look for the darkest cell:
 
 # %%
 heads = [(name, h) for name in weights for h in range(4)]
@@ -854,7 +854,7 @@ assert round(best["previous"]["score"], 2) == 0.44
 assert wrong_tokens["without head 1"][0] <= wrong_tokens["with all heads"][0]
 
 # %% [markdown]
-# Without head 4, most wrong tokens are determiners, which are only about a sixth of all tokens. Head 1 has the strongest previous-token pattern of the encoder, but without it, no more tokens are wrong than before. **A pattern doesn't mean that the model needs the head.**
+# Without head 4, most wrong tokens are determiners, which make up only about a sixth of all tokens. Head 1 has the strongest previous-token pattern of the encoder, but without it, no more tokens are wrong than before. **A pattern doesn't mean that the model needs the head.**
 #
 # **Try it.** Ablate head 4 in layer 2 of the encoder and watch the articles: in a live notebook, run the next cell; in the book, go to the [live translator](../book/live.md) and choose *the pocket corpus*.
 
@@ -866,7 +866,7 @@ live_translator(translator, [english, "He had to look for the picture."])
 # %% [markdown]
 # ### Effects that don't add up
 #
-# What if all four heads of a layer are ablated at once? We compare the rise of the loss with the sum of the four rises for single heads:
+# What if all four heads of a layer are ablated at once? We compare the rise in loss with the sum of the four rises for single heads:
 
 # %%
 together = {}
@@ -883,9 +883,9 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %% [markdown]
-# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the loss of any one of them goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Or the model breaks down, because it was never trained without a whole layer. In *encoder 2*, the other heads don't make up for the noun head.
+# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the absence of any one goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Another is that the model breaks down because it was never trained without a whole layer. In *encoder 2*, the other heads don't make up for the noun head.
 #
-# How many heads can we ablate at once? We rank them by the loss without each one, and ablate more and more, beginning with the most or the least important:
+# How many heads can we ablate at once? We rank them by the loss without each one, and ablate more and more, starting with the most or the least important:
 
 
 # %%
@@ -939,7 +939,7 @@ assert exact - least_first[8] > 5 * lost_alone, "more than the sum"
 assert least_first[18] == 0 and len(heads) == 24
 
 # %% [markdown]
-# Without all eight, the model is far worse than the effects of single heads suggest.
+# Without all eight, the model is far worse than the single effects suggest.
 #
 # <details><summary>How many heads can larger models spare?</summary>
 #
@@ -950,7 +950,7 @@ assert least_first[18] == 0 and len(heads) == 24
 # %% [markdown]
 # ## What does it carry? Activation patching
 #
-# Which information does a head pass on? **Activation patching** can show this. Take two sentences of the same length that differ in one word and need different predictions. Run the model on one of them, the **clean run**, and keep its **activations**, the tensors computed on the way. Then run it on the other, the **corrupted run**, with one activation replaced by that of the clean run. If the prediction becomes that of the clean run, the information that makes the difference passes through this activation. An ablation tests whether a part is *necessary* for a prediction, and a patch like this one whether it is *sufficient* to change it.
+# What information does a head pass on? **Activation patching** can show this. Take two sentences of the same length that differ in one word and need different predictions. Run the model on one of them, the **clean run**, and keep its **activations**, the tensors computed on the way. Then run it on the other, the **corrupted run**, with one activation replaced by the one from the clean run. If the prediction becomes that of the clean run, the information that makes the difference passes through this activation. An ablation tests whether a part is *necessary* for a prediction, and a patch like this one whether it is *sufficient* to change it.
 #
 # *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*. We take ten masculine and ten feminine nouns, always as the third token:
 
@@ -990,7 +990,7 @@ print("logit of Die minus logit of Der")
 print(f"kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: in the run with `kings`, we replace the vector at one position, after the embedding or a layer, by the one from the run with `queens`. The effect is how far this moves the difference of the logits: 0 is that of `kings`, and 1 that of `queens`.
+# Now we patch the encoder's residual stream: in the run with `kings`, we replace the vector at one position, after the embedding or a layer, with the one from the run with `queens`. The effect is how far this moves the logit difference: 0 is that of `kings`, and 1 that of `queens`.
 
 
 # %%
@@ -1020,7 +1020,7 @@ by_position = torch.tensor(
 )
 
 # %% [markdown]
-# The first figure shows the effects. Before you look: at which position will a patch after layer 2 have one? In the second figure, we patch the output of a single head, at all positions.
+# The first figure shows the effects. Before you look: at which position will a patch after layer 2 matter? In the second figure, we patch the output of a single head, at all positions.
 
 
 # %% tags=["hide-input"]
@@ -1096,7 +1096,7 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 # %% [markdown]
 # Up to layer 1, the gender that decides between *Der* and *Die* is at the noun. After layer 2, **it is at the article**. And patching the noun head alone has 98% of the full effect.
 #
-# But what does it copy, the gender or the whole noun? **At the article's position**, we replace only this head's output by that for another sentence, shown after a plus sign:
+# But what does the head copy, the gender or the whole noun? **At the article's position**, we replace only this head's output, with its output for the sentence after the plus sign:
 
 
 # %% tags=["hide-input"]
@@ -1156,7 +1156,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
     assert (intact[0], mixed[0]) == ("Der", "Die") and mixed[2:] == intact[2:]
 
 # %% [markdown]
-# The article changes, but the noun doesn't: *König* stays *König*. We tried all ten pairs of nouns, with the same result. In the third example, with the head's output from *kings*, even the verb, *haben*, is plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
+# The article changes, but the noun doesn't: *König* stays *König*. We tried all ten pairs of nouns, with the same result. In the third example, with the head's output from *kings*, even the verb, *haben*, becomes plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
 #
 # > *king* → noun head (*encoder 2, head 4*) → *The* → cross-attention → *Der*
 #
@@ -1272,7 +1272,7 @@ Row(
         with_gold(1, "the row that reads the word"),
         alt=(
             "The same head, each German word with the row that reads it. The bright "
-            "cells have moved up by one row, and all lie outside of the orange frames."
+            "cells have moved up by one row, and all lie outside the orange frames."
         ),
     ),
     caption=(
@@ -1283,7 +1283,7 @@ Row(
 )
 
 # %% [markdown]
-# With the wrong row, a good aligner looks like a bad one. The next figure compares all heads with two baselines: *random* takes any English word for each German one, and *diagonal* links the words in order.
+# With the wrong row, a good aligner looks like a bad one. The next figure compares all heads with two baselines: *random* picks any English word for each German one, and *diagonal* links the words in order.
 
 # %% tags=["hide-input"]
 shapes = [(len(p.target_words), len(p.source_words)) for p in pairs]
@@ -1354,14 +1354,14 @@ everyday_predicts, everyday_reads = (
 assert (everyday_reads < everyday_predicts).sum() == 3
 
 # %% [markdown]
-# In the predicting row, every head beats the diagonal, although the model was never trained to find links. But in `everyday`, some heads align better in the *reading* row, so measure both, and report which one you used.
+# With the predicting row, every head beats the diagonal, although the model was never trained to find links. But in `everyday`, some heads align better with the *reading* row, so measure both, and report which one you used.
 
 # %% [markdown]
 # ## Induction heads
 #
 # Many language models have **induction heads**, which attend to the token *after* an earlier occurrence of the current one. So after `… A B … A`, they help to predict `B`. [Olsson et al. (2022)](https://arxiv.org/abs/2209.11895) argue that this is a main mechanism of **in-context learning**, the ability to pick up a pattern from the prompt.
 #
-# It takes two layers. A head in the first attends to the previous token, so that each position also knows what came before it. A head in the second then searches for a position whose *previous* token equals the current one. We train two tiny models of attention only, with one and two layers of one head. In each training sequence, 6 to 12 random tokens repeat:
+# This takes two layers. A head in the first attends to the previous token, so each position also contains what came before it. A head in the second then searches for a position whose *previous* token equals the current one. We train two tiny attention-only models, with one and two layers of one head each. In each training sequence, 6 to 12 random tokens repeat:
 
 
 # %%
@@ -1482,7 +1482,7 @@ Row(
     ),
     caption=(
         "Two heads that work together: the head of layer 1 attends to the previous token, most clearly in the first half, "
-        "the head of layer 2 to the token after an earlier occurrence."
+        "and the head of layer 2 to the token after an earlier occurrence."
     ),
 )
 
@@ -1520,7 +1520,7 @@ assert on_previous[0] > 2 * on_previous[1] and on_followers[0] > 2 * on_follower
 # %% [markdown]
 # ## The logit lens
 #
-# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the residual stream (see [Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
+# What would the model predict if it had to stop after an earlier layer? In a pre-norm model such as `everyday`, every layer only adds to the residual stream (see [Encoder and decoder layers](06_layers.ipynb)). So we can pass the vectors after any layer through the final layer norm and the output layer. This is the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)).
 #
 # <details><summary>And in a post-norm model?</summary>
 #
@@ -1560,7 +1560,7 @@ print("after layer 3: equal to the model's own logits")
 assert everyday_model.config.norm == "pre" and len(states) == len(stages)
 
 # %% [markdown]
-# A row of the figure is a token that the decoder reads, and a column a stage. A cell shows the most probable token; the brighter, the more probable:
+# In the figure, each row is a token that the decoder reads, and each column a stage. Cells show the most probable token: the brighter, the more probable.
 
 # %% tags=["hide-input"]
 probabilities = torch.stack([table[0].softmax(-1).cpu() for table in lens], dim=1)
@@ -1611,7 +1611,7 @@ assert (
 #
 # **Only the best example is shown.** Every head has one. Report the mean, the number of cases and a baseline.
 #
-# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and some queries of the shorter ones are padding. With each of these mistakes, the weight of *encoder 2, head 3* of `pocket-small` on `<eos>` looks smaller:
+# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and some queries of the shorter ones are padding. If you overlook either, the weight of *encoder 2, head 3* of `pocket-small` on `<eos>` looks smaller:
 
 # %% tags=["hide-input"]
 eos_keys = key_tables(source, source, causal=False)["special token"]
@@ -1727,7 +1727,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 #
 # <details><summary>Answer</summary>
 #
-# The head has to find the token *after* an earlier occurrence of the current one. Its key must say which token comes *before* it, but in the first layer, a key only depends on its own token and position. A previous layer has to bring that information there.
+# The head has to find the token *after* an earlier occurrence of the current one. Its key must encode the token *before* it, but in the first layer, a key depends only on its own token and position. An earlier layer has to bring that information there.
 #
 # </details>
 #
@@ -1758,7 +1758,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 # <details><summary>Five experiments to try</summary>
 #
 # 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers with six heads in each kind of attention: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as the folded code of the figure with the dots does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
-# 2. **Patch something else.** Make a heat map like those of the gender for the number of a noun (*king*, *kings*). Is it copied in the same layer?
+# 2. **Patch something else.** Make such a heat map for a noun's number (*king*, *kings*) instead of its gender. Is it copied in the same layer?
 # 3. **How much redundancy?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
 # 4. **Both directions.** Also link each English word to the German word with the largest weight in its column, and keep the links that both directions propose. What happens to precision, recall and AER?
 # 5. **Induction.** Train the one-layer model for 3,000 steps. Where does its accuracy stop? Then mix random tokens between the repetitions: does the two-layer model still learn the task?
