@@ -13,7 +13,7 @@
 # %% [markdown]
 # # What attention heads do
 #
-# The arcs below show what one attention head of a small English-to-German model attends to: *The* attends to *king*, the first *the* to *baker*, and the second *the* to *tea*. Is it this head's job to find the noun? Without it, as the last line shows, **all three articles are wrong**.
+# The arcs below show what one attention head of a small English-to-German model attends to: *The* attends to *king*, the first *the* to *baker*, and the second *the* to *tea*. Is it this head's job to find the noun? Without the head, as the last line shows, **all three articles are wrong**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -715,7 +715,7 @@ with torch.no_grad():
     layer.output.weight.copy_(original)
 
 # %% [markdown]
-# These are the same errors as at the top. From now on, we use the package's `ablate_heads`, which does the same.
+# These are the same errors as at the top. From now on, we use the package's `ablate_heads`, which does this.
 #
 # We measure the damage by the loss, and by the share of *exact sentences*: those whose greedy translation equals the reference, as nearly all do with the intact model in this generated corpus. `evaluate` computes both on the first hundred of our 200 sentences.
 #
@@ -883,7 +883,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %% [markdown]
-# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the absence of any one goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Another is that the model breaks down because it was never trained without a whole layer. In *encoder 2*, the other heads don't make up for the noun head.
+# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the absence of any one goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Another explanation is that the model breaks down because it was never trained without a whole layer. In *encoder 2*, the other heads don't make up for the noun head.
 #
 # How many heads can we ablate at once? We rank them by the loss without each one, and ablate more and more, starting with the most or the least important:
 
@@ -1156,7 +1156,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
     assert (intact[0], mixed[0]) == ("Der", "Die") and mixed[2:] == intact[2:]
 
 # %% [markdown]
-# The article changes, but the noun doesn't: *König* stays *König*. We tried all ten pairs of nouns, with the same result. In the third example, with the head's output from *kings*, even the verb, *haben*, becomes plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
+# The article changes, but the noun doesn't: *König* stays *König*. All ten pairs of nouns gave the same result. In the third example, with the head's output from *kings*, even the verb, *haben*, becomes plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*:
 #
 # > *king* → noun head (*encoder 2, head 4*) → *The* → cross-attention → *Der*
 #
@@ -1416,7 +1416,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# Do the two models learn to predict the repetition?
+# Do the models learn to predict the repetition?
 
 
 # %% tags=["hide-input"]
