@@ -422,7 +422,7 @@ def sentence_bleu(hypothesis, references):
 
 
 # %% [markdown]
-# Let's add two references for the sentence from the beginning. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference, and gives the same scores as `sentence_bleu`:
+# Let's add two references for the opening sentence. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference, and gives the same scores as `sentence_bleu`:
 
 # %%
 three_references = [
@@ -533,7 +533,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. The sources are on the [results](../book/results.md) page; here are the differences:
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their scores, with sources, are on the [results](../book/results.md) page; here are the differences:
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -808,7 +808,7 @@ for original, correct, harmful in cases:
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. We chose these sentences to be hard, so this shows only that it can happen, not how often.
 #
-# Do such errors average out over a whole test set? Random ones do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. Compare it with one whose only error is that it forgets the full stop or question mark at the end.
+# Do such errors average out over a test set? Random ones do; systematic ones don't. Take a system that translates everything perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. Compare it with one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
@@ -1109,7 +1109,7 @@ print(f"BLEU {shifted:.1f} instead of {bleu(dropped, references).value:.1f}")
 assert shifted < 3
 
 # %% [markdown]
-# A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, and then the last, and use `zip(…, strict=True)`.
+# A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, then the last, and use `zip(…, strict=True)`.
 #
 # **A gain from nonsense.** Translations that are too short lose points to the brevity penalty. Here we cut the last two words off each reference, and then append a word of nonsense instead:
 
