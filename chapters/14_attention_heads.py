@@ -588,7 +588,7 @@ print(first @ value, second @ value)
 assert_close(first @ value, second @ value)
 
 # %% [markdown]
-# So weights alone don't explain an output. We need experiments, which follow below.
+# So weights alone don't explain an output. We need experiments, which follow.
 #
 # <details><summary>Is attention an explanation? A debate</summary>
 #
