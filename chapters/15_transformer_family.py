@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the keys whose cells are green. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both, drawn here in one square. ViT is another encoder. Its tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Very little, as the figure shows. Each row of a grid is a query, which may attend to the keys whose cells are green. BERT has our encoder's mask, GPT our decoder's, and T5 both, drawn here in one square. ViT is another encoder, whose tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -133,8 +133,8 @@ Row(
             ),
         ),
         alt=(
-            "Two masks of five by five cells. T5, with both halves: every row may "
-            "attend to the two source tokens, and the target tokens also to themselves "
+            "Two masks of five by five cells. T5, with both halves: every token may "
+            "attend to the two source tokens, and each target token also to itself "
             "and to earlier target tokens. ViT, an encoder with a class token and four "
             "patches: all cells are filled."
         ),
@@ -146,7 +146,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you will be able to build BERT, GPT and ViT from our encoder layer with a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
+# By the end you will be able to build BERT, GPT and ViT from our encoder layer in a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 
 # %%
 import math
@@ -168,7 +168,7 @@ from transformer.positions import rotary_table, rotate
 # %% [markdown]
 # ## One layer, three choices
 #
-# All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the half of the model that is kept, and the **objective**, which is what the model has to predict in training.
+# All four models are built from the layers of [chapter 6](06_layers.ipynb). They differ in three choices: the **mask**, the half of the model that is kept, and the **objective**, which is what the model has to predict in training.
 #
 # | model | half | each position attends to | has to predict |
 # |---|---|---|---|
@@ -177,7 +177,7 @@ from transformer.positions import rotary_table, rotate
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | in the source: all positions; in the target: the whole source, itself and earlier positions | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks. With BERT's, everything is visible. GPT's is causal. With a **prefix mask**, every position sees the first two tokens, and the rest is causal.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks: BERT's, which hides nothing; GPT's, which is causal; and a **prefix mask**, which lets every position see the first two tokens and is causal for the rest.
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -202,7 +202,7 @@ square = torch.cat([torch.cat([encoder, never], 1), torch.cat([cross, decoder], 
 assert torch.equal(square, prefix)
 
 # %% [markdown]
-# GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it better suited to classifying and tagging text than to generating it from left to right, where each new token would change all vectors before it.
+# GPT's output at the first position is final: it stays the same whatever follows, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it better suited to classifying and tagging text than to generating it from left to right, where each new token would change all vectors before it.
 #
 # <details><summary>T5's square: three attentions in one grid, and prefix language models</summary>
 #
@@ -210,7 +210,7 @@ assert torch.equal(square, prefix)
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are all stacks of encoder layers. Three things differ from ours. Their positions are learned. Their feed-forward networks have **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. And GPT-2 and ViT are pre-norm, with one more norm at the end. BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU is $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
+# BERT, GPT-2 and ViT are all stacks of encoder layers, which differ from ours in three ways: positions are learned, the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU, and GPT-2 and ViT are pre-norm, with one more norm at the end. BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU, a smooth version of ReLU, is $x$ times the probability that a standard normal variable is less than $x$.
 
 
 # %%
@@ -243,7 +243,7 @@ assert_close(F.gelu(x), x * torch.distributions.Normal(0.0, 1.0).cdf(x))
 assert_close(F.gelu(6 * x), F.relu(6 * x), atol=0.01, rtol=0)
 
 # %% [markdown]
-# A language model has a token embedding before the stack and an output layer after it, which share one matrix (§3.4). Then BERT and GPT differ in a single line, the mask:
+# A language model has a token embedding before the stack and an output layer after it, which share one matrix (§3.4). BERT and GPT now differ in a single line, the mask:
 
 
 # %%
@@ -277,7 +277,7 @@ class Gpt(LanguageModel):
 
 
 # %% [markdown]
-# Is this GPT really the decoder of our `Transformer`? The decoder has one more part, cross-attention. To switch it off, we give the Transformer a source that consists of padding only: the padding mask excludes every key, and the weighted sums are zero. The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb). The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
+# Is this GPT really the decoder of our `Transformer`? The decoder has one more part, cross-attention. To switch it off, we give the Transformer a source that is all padding: the padding mask excludes every key, and the weighted sums are zero. (The package takes care of that; a plain softmax gives NaN, as in [Masking](04_masking.ipynb).) The biases of a new model are zero as well, so cross-attention adds nothing to the residual stream. We move the other parts into our GPT:
 
 # %%
 torch.manual_seed(0)
@@ -308,9 +308,9 @@ print("our GPT = the decoder")
 # %% [markdown]
 # ## Pre-training a BERT
 #
-# Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
+# Labels are expensive, because somebody has to write them. Plain text is nearly free. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that comes later: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but one sees *den Vater* and thanks *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`: sentences whose words are all among the 600 most frequent (`frequent`). It also makes word `lists`, which our GPT will need.
+# German is a good test, because its word for *the* depends on the rest of the sentence. It depends on the gender of the noun that follows: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but you see *den Vater* and thank *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`: sentences whose words are all among the 600 most frequent (`frequent`). It also makes word `lists`, which our GPT will need.
 
 # %% tags=["hide-input"]
 texts = [
@@ -349,7 +349,7 @@ for text, english in (
     print(f"{' '.join(text)}\n  ({english})")
 
 # %% [markdown]
-# The vocabulary consists of all their words and four special tokens. `to_ids` makes a rectangular tensor of some texts. We keep 300 sentences for testing:
+# The vocabulary consists of all their words and four special tokens. `to_ids` turns a list of texts into a rectangular tensor. We hold out 300 sentences for testing:
 
 # %%
 words = ["<pad>", "<bos>", "<eos>", "[MASK]"]
@@ -370,7 +370,7 @@ unseen, train_ids = to_ids(texts[:300]), to_ids(texts[300:])
 print(f"{len(texts)} sentences, {len(words)} tokens in the vocabulary")
 
 # %% [markdown]
-# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because in the tasks that BERT is fine-tuned for, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because there is no `[MASK]` in the tasks that BERT is fine-tuned for. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -407,11 +407,11 @@ assert torch.equal(masked[~chosen], train_ids[~chosen])
 #
 # <details><summary>How BERT differs: [SEP], segments and next-sentence prediction</summary>
 #
-# BERT's input is two pieces of text, each followed by the token `[SEP]`, and one of two **segment embeddings** is added to each token, for the first or the second piece. From the output at `[CLS]`, passed through a small layer, the *pooler*, BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and didn't become worse.
+# BERT's input is two pieces of text, each followed by the token `[SEP]`. One of two **segment embeddings**, for the first or the second piece, is added to each token. From the output at `[CLS]`, passed through a small layer, the *pooler*, BERT also has to predict whether the second piece followed the first in the original text. RoBERTa ([Liu et al., 2019](https://arxiv.org/abs/1907.11692)) dropped this **next-sentence prediction** (NSP) and was no worse for it.
 #
 # </details>
 #
-# The training loop is a short one. It gets its batches from a function that `batches` returns:
+# The training loop is short. It gets its batches from a function that `batches` returns:
 
 
 # %%
@@ -456,7 +456,7 @@ train(bert, mlm_loss, batches(train_ids), steps=2500)
 bert = bert.eval().requires_grad_(False)
 
 # %% [markdown]
-# Now we can ask it to fill in blanks. In English: *___ father is old*, *___ woman is old*, *The ___ is old* (masculine), *The ___ is old* (feminine), *We ___ drunk the wine*.
+# Now we can ask BERT to fill in blanks. In English, the sentences are: *___ father is old*, *___ woman is old*, *The ___ is old* (masculine), *The ___ is old* (feminine), *We ___ drunk the wine*.
 
 
 # %% tags=["hide-input"]
@@ -481,7 +481,7 @@ for text in (
     print(f"{text:17}", *(f"{word} {p:.2f}" for word, p in fill(text)), sep="  ")
 
 # %% [markdown]
-# Does BERT use the context? To measure this, we mask every *der*, *die*, *das*, *den* and *dem* of the unseen sentences, one at a time, and see which of these forms gets the highest probability. A few of them are relative pronouns, which have the same forms.
+# Does BERT use the context? To measure this, we mask every *der*, *die*, *das*, *den* and *dem* in the unseen sentences, one at a time, and see which of these forms gets the highest probability. A few of the masked words are relative pronouns, which have the same forms.
 
 # %%
 forms = ["Der", "Die", "Das", "der", "die", "das", "den", "dem"]
@@ -495,7 +495,7 @@ logits = bert(masked)[each, places]  # (articles, vocab_size)
 prediction = articles[logits[:, articles].argmax(-1)]
 
 # %% [markdown]
-# An accuracy means little without a **baseline**. A simple one is a lookup table of the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the table, the column *misleading* counts only the articles that the lookup by the next word gets wrong.
+# An accuracy means little without a **baseline**. A simple one is a lookup table: it returns the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the output below, the column *misleading* counts only the articles that the lookup by the next word gets wrong.
 
 
 # %% tags=["hide-input"]
@@ -550,7 +550,7 @@ assert bert_all > both_all + 0.08 > next_all + 0.08 and guess_all < 0.4
 assert bert_hard > both_hard + 0.25
 
 # %% [markdown]
-# BERT is clearly better than both tables, and mostly right where the next word misleads. So it uses more of the sentence than the two words next to the gap.
+# BERT clearly beats both tables, and it is mostly right where the next word misleads, so it uses more of the sentence than the two words next to the gap.
 
 # %% [markdown]
 # ## Fine-tuning: one task, some labels
@@ -561,11 +561,11 @@ assert bert_hard > both_hard + 0.25
 #
 # <details><summary>How does BERT rank search results?</summary>
 #
-# BERT is fine-tuned either to score a query and a document together, or to turn each of them into one vector, a **sentence embedding** ([Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084)), such that texts which belong together get similar vectors.
+# BERT is fine-tuned either to score a query and a document together, or to turn each of them into one vector, a **sentence embedding** ([Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084)), so that related texts get similar vectors.
 #
 # </details>
 #
-# Our task is to detect a grammatical error. It is a small version of [CoLA](https://arxiv.org/abs/1805.12471), a collection of sentences labelled as acceptable or not, on which BERT was evaluated. In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word with one of the other two. The label of a changed sentence is 1. So *Die Vater ist alt* has the label 1.
+# Our task is to detect grammatical errors, a small version of [CoLA](https://arxiv.org/abs/1805.12471), a collection of sentences labelled as acceptable or not, on which BERT was evaluated. In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word with one of the other two. A changed sentence, such as *Die Vater ist alt*, has the label 1.
 
 
 # %%
@@ -629,7 +629,7 @@ def fine_tune(encoder, n_labels, seed):
 
 
 # %% [markdown]
-# The folded `fine_tune` trains all weights, with a third of the learning rate of the pre-training. We call it with 64, 256 and 1,024 labelled sentences, starting from our pre-trained BERT or from random weights, three times each with different sentences. The test set has every such unseen sentence twice, in its original and in a changed version, so guessing is right half of the time.
+# The folded `fine_tune` trains all weights, with a third of the learning rate used in pre-training. We call it with 64, 256 and 1,024 labelled sentences, starting from our pre-trained BERT or from random weights, three times each with different sentences. The test set contains every such unseen sentence twice, unchanged and changed, so guessing is right half of the time.
 
 # %%
 torch.manual_seed(1)
@@ -669,7 +669,7 @@ Picture(
     ),
     caption=(
         "Accuracy after fine-tuning, means (lines) and single runs (dots). With 256 "
-        "labels, the pre-trained model is better than the untrained one with 1,024."
+        "labels, the pre-trained model is better than one from random weights with 1,024."
     ),
 )
 
@@ -682,11 +682,11 @@ assert abs(with_bert[0] - without[0]) < 0.08
 assert min(on_labelled[:3]) > 0.95  # pre-trained, 64 labels
 
 # %% [markdown]
-# The pre-trained model already knows, from unlabelled sentences, which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks. But it doesn't replace labels: with 64, both models get fewer than 70% of the sentences right on average.
+# The pre-trained model already knows, from unlabelled sentences, which article belongs to which noun. This is **transfer learning**: one round of pre-training serves all tasks. It doesn't replace labels, though: with 64, both models get fewer than 70% of the sentences right on average.
 #
 # <details><summary>Why are 64 labels not enough?</summary>
 #
-# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right: more than 95% with each choice of 64 sentences, if it was pre-trained. There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
+# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right (if pre-trained, more than 95% of each choice of 64 sentences). There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
 #
 # </details>
 
@@ -735,7 +735,7 @@ for text in ids.tolist():
 #
 # </details>
 #
-# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. *Den* depends on the noun after it: most of BERT's words fit *Wein*, while GPT's five have different genders and cases.
+# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the correct word. *Den* depends on the noun after it: most of BERT's words fit *Wein*, while GPT's five have different genders and cases.
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -787,9 +787,9 @@ assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 # %% [markdown]
 # ## Prompting: zero-shot and few-shot
 #
-# The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took another way: leave the weights alone, and put the task into the input, the **prompt**.
+# The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took a different approach: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets GPT choose the article after all: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which costs probability. `as_words` and `accuracies` score the answers as before:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets even GPT choose the article: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which makes the sentence less probable. `as_words` and `accuracies` score the answers as before:
 
 
 # %%
@@ -814,15 +814,15 @@ print(f"zero-shot GPT: all {gpt_all:.0%}, misleading next word {gpt_hard:.0%}")
 assert gpt_all > both_all + 0.08 and gpt_hard > both_hard + 0.25
 
 # %% [markdown]
-# So GPT is better than the lookup tables, too.
+# So GPT also beats the lookup tables.
 #
-# <details><summary>Is GPT better than BERT, then?</summary>
+# <details><summary>So is GPT better than BERT?</summary>
 #
-# You can't conclude from these two accuracies which model is better: GPT has also seen lists of nouns with their articles, and it compares whole sentences, while BERT compares the forms at one position.
+# These two accuracies don't show which model is better: GPT has also seen lists of nouns with their articles, and it compares whole sentences, while BERT compares the forms at one position.
 #
 # </details>
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, the model saw each noun with all three answers, but it never saw any of these prompts that contain examples.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, the model saw each noun with all three answers, but never any of the prompts that contain examples.
 
 
 # %% tags=["hide-input"]
@@ -888,23 +888,23 @@ per_parameter = [
 assert per_parameter == [1.7, 28.6, 38.5]
 
 # %% [markdown]
-# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were in the weights already, and the prompt only shows which of them is wanted.
+# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were already in the weights, and the prompt only shows which of them is wanted.
 #
-# **Scaling.** What makes this useful is size. The test loss falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are **compute-optimal**. This is known as the *Chinchilla* rule ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
+# **Scaling.** What makes this useful is size. The test loss falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens per parameter are **compute-optimal**. This is known as the *Chinchilla* rule ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
 #
 # <details><summary>How models grew from 2020 to 2024</summary>
 #
-# [GPT-3](https://arxiv.org/abs/2005.14165) (2020) has 175 billion parameters and was trained on 1.7 tokens for each of them, the largest [Llama 2](https://arxiv.org/abs/2307.09288) (2023) 70 billion and 29 tokens, and the largest [Llama 3](https://arxiv.org/abs/2407.21783) (2024) 405 billion and 39 tokens. The paper's big model has 0.2 billion. Small models see many more tokens for each parameter: training a small model for longer makes it better, and it stays cheap to use.
+# [GPT-3](https://arxiv.org/abs/2005.14165) (2020) has 175 billion parameters and was trained on 1.7 tokens for each of them, the largest [Llama 2](https://arxiv.org/abs/2307.09288) (2023) 70 billion and 29 tokens, and the largest [Llama 3](https://arxiv.org/abs/2407.21783) (2024) 405 billion and 39 tokens. The paper's big model has 0.2 billion. Small models see many more tokens per parameter, because training a small model for longer makes it better, and it stays cheap to use.
 #
 # </details>
 #
-# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on many tasks that are phrased as instructions, with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well, by **reinforcement learning from human feedback** ([Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). This is how a chat model is made.
+# **Instruction tuning.** A language model continues texts, so when asked a question, it may well continue with more questions. It is therefore fine-tuned once more, on many tasks that are phrased as instructions, with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well, by **reinforcement learning from human feedback** ([Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). This is how a chat model is made.
 #
 # ## T5: every task is text to text
 #
-# T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change; only attention does. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
+# T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change; only attention does. T5's idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
 #
-# To pre-train on plain text, T5 uses **span corruption**. Spans of three tokens on average, 15% of the text in all, are cut out, and a numbered *sentinel* token is left in place of each. We write `<0>` for the first one; the released models call it `<extra_id_0>`. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
+# To pre-train on plain text, T5 uses **span corruption**: it cuts out spans of three tokens on average, 15% of the text in all, and leaves a numbered *sentinel* token in place of each. We write `<0>` for the first one; the released models call it `<extra_id_0>`. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
 
 # %%
@@ -931,7 +931,7 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 also changes how positions are encoded. Instead of adding vectors to the embeddings, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
+# T5 also changes how positions are encoded. Instead of adding vectors to the embeddings, it adds to each attention score a learned number that depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
 #
 # <details><summary>One more difference: the scores aren't divided by √d_k</summary>
 #
@@ -966,7 +966,7 @@ print("bias of 0 and -inf = causal mask")
 # %% [markdown]
 # The cell also checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own, then the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own; beyond that, the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
@@ -1027,7 +1027,7 @@ assert_close(plain(x.flip(1)).flip(1), plain(x))
 # %% [markdown]
 # ## ViT: an image as a sequence of patches
 #
-# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by the folded `draw_shapes`: discs, squares, triangles and crosses in different places and sizes, with noise.
+# The Vision Transformer cuts an image into square **patches** and treats them as tokens. Turning a word into a vector takes an embedding table, but a patch already consists of numbers, so a linear layer is enough. Our images are drawn by the folded `draw_shapes`: discs, squares, triangles and crosses in different places and sizes, with noise.
 
 # %% tags=["hide-input"]
 SHAPES = ["disc", "square", "triangle", "cross"]
@@ -1096,7 +1096,7 @@ Picture(
 )
 
 # %% [markdown]
-# A linear layer on patches that don't overlap is a **convolution whose stride equals its kernel size**, and most programs implement it that way. The folded cell checks it.
+# A linear layer on patches that don't overlap is a **convolution whose stride equals its kernel size**, and most programs implement it that way. The folded cell checks this.
 
 # %% tags=["hide-input"]
 linear = nn.Linear(36, 64)
@@ -1145,7 +1145,7 @@ print(f"{vit_accuracy:.0%} of 400 new images correct; guessing: 25%")
 assert vit_accuracy > 0.75
 
 # %% [markdown]
-# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has hardly any such **inductive bias**: outside a patch, it has to learn from the images which patches are neighbours. So, pre-trained on the 1.3 million images of ImageNet, it stayed behind convolutional networks, and overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
+# A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has hardly any such **inductive bias**: it even has to learn from the images which patches are neighbours. Pre-trained on the 1.3 million images of ImageNet, it therefore lagged behind convolutional networks, and it overtook them only with many more, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
 #
 # <details><summary>Why does our ViT work without pre-training?</summary>
 #
@@ -1287,7 +1287,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads. Of two key heads, for example, `repeat_interleave` gives the first to query heads 0 and 1, and the second to 2 and 3. A single group is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads. With two key heads, for example, `repeat_interleave` gives the first to query heads 0 and 1, and the second to 2 and 3. With a single group, it is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
 
 
 # %%
@@ -1368,9 +1368,9 @@ before, after = (modern(y, causal_mask(10)) for y in (x, later))
 assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 
 # %% [markdown]
-# The published "7B" weights have exactly as many.
+# The published "7B" model has exactly this many.
 #
-# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. Its longest context is 4,096 tokens. The KV cache of one text of that length, in 16-bit numbers, takes:
+# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. Its context is at most 4,096 tokens. For one text of that length, the KV cache in 16-bit numbers takes:
 
 # %%
 for n_groups in (64, 8, 1):
@@ -1411,7 +1411,7 @@ for n_groups in (64, 8, 1):
 # print(generate("The dog", max_new_tokens=20))
 # ```
 #
-# **Marian** is the architecture of the *opus-mt* models; there is one for each of many pairs and groups of languages. It is the paper's model, except for four details, which are folded below. So its weights fit into our classes, under other names, which `load_marian` translates. These lines download the model [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de) and translate a sentence with it:
+# **Marian** is the architecture of the *opus-mt* models, which cover many pairs and groups of languages. It is the paper's model except for four details, which are folded below, so its weights fit into our classes; `load_marian` only has to translate their names. These lines download the model [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de) and translate a sentence with it:
 #
 # ```python
 # from huggingface_hub import snapshot_download
@@ -1429,7 +1429,7 @@ for n_groups in (64, 8, 1):
 #
 # <details><summary>The four details in which Marian differs</summary>
 #
-# SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens.
+# SiLU instead of ReLU, positional encodings with all sines before all cosines, a bias for the logits, and different ids for the special tokens.
 #
 # </details>
 #
@@ -1488,7 +1488,7 @@ except Exception as error:
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **A loss that looks too good.** BERT's loss is computed only at the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and most of these show the answer. Here is our BERT on the unseen sentences, both ways:
+# **A loss that looks too good.** BERT's loss is computed only at the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and at most of them the input shows the answer. Here is our BERT on the unseen sentences, both ways:
 
 # %% tags=["hide-input"]
 masked, chosen = mask_tokens(unseen)
@@ -1511,7 +1511,7 @@ for name, result in (("permuted", patches), ("reshaped", wrong)):
     print(f"{name}:", torch.equal(result[0, 5].view(6, 6), square))
 
 # %% [markdown]
-# **A forgotten padding mask.** BERT may attend to both sides, but not to padding. Without the mask, its prediction for a sentence depends on how much padding the other sentences of the batch cause:
+# **A forgotten padding mask.** BERT may attend to both sides, but not to padding. Without the mask, its prediction for a sentence depends on how much padding the rest of the batch makes necessary:
 
 # %% tags=["hide-input"]
 alone = to_ids([["[MASK]", "Vater", "ist", "alt", "."]])
@@ -1531,7 +1531,7 @@ assert change > 0.01
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You replace the causal mask of a trained GPT by a mask that is True everywhere. Do you have a BERT?**
+# **1. You replace the causal mask of a trained GPT with one that is True everywhere. Do you have a BERT?**
 #
 # <details><summary>A. Yes, because only the mask differs</summary>
 #
@@ -1545,7 +1545,7 @@ assert change > 0.01
 # </details>
 # <details><summary>C. You have BERT's layers, but they must be trained again, with masked tokens</summary>
 #
-# **Right.** With such a mask, the next token could simply be read one position to the right. So the objective has to change together with the mask.
+# **Right.** With such a mask, the next token could simply be read one position to the right, so the objective has to change together with the mask.
 #
 # </details>
 # <details><summary>D. No, because cross-attention is missing</summary>
@@ -1640,5 +1640,5 @@ assert change > 0.01
 #
 # - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons.
 # - **T5:** §3 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares architectures, masks and objectives under equal conditions.
-# - **Fine-tuning with few new parameters:** LoRA ([Hu et al., 2022](https://arxiv.org/abs/2106.09685)) leaves the weights alone and trains a low-rank correction of each matrix.
+# - **Fine-tuning with few new parameters:** LoRA ([Hu et al., 2022](https://arxiv.org/abs/2106.09685)) leaves the weights alone and trains a low-rank correction to each matrix.
 # - **Next:** [Making it fast on a GPU](16_gpu_performance.ipynb).
