@@ -241,7 +241,7 @@ print(f"This chapter runs on a {hardware} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. At an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
+# A GPU doesn't run your Python program; the CPU does. For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -327,9 +327,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies. Larger batches make each kernel longer. Fusion, explained below, makes fewer of them. And **CUDA graphs**, named after NVIDIA's platform, record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer of them, and **CUDA graphs**, named after NVIDIA's platform, record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches help on a CPU, too, where operations also have a fixed cost. The next figure shows the **throughput** of both passes of a small translation model, in target tokens per second:
+# Larger batches also help on a CPU, where operations have a fixed cost as well. The next figure shows the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -401,7 +401,7 @@ Picture(
 #
 # $$ t \ge \max\left(\frac{f}{F},\ \frac{b}{B}\right). $$
 #
-# If the first term is larger, the kernel is **compute-bound**, otherwise it is **memory-bound**. Take a slow chip that computes 100 FLOP and moves 10 bytes a second. A number has 4 bytes.
+# If the first term is larger, the kernel is **compute-bound**; otherwise it is **memory-bound**. Take a slow chip that computes 100 FLOP and moves 10 bytes a second. Each number takes 4 bytes.
 #
 # - **Adding two vectors of 1,000 numbers** takes 1,000 FLOP, or 10 seconds. But it reads two vectors and writes one: 12,000 bytes, or 1,200 seconds. It is memory-bound.
 # - **Multiplying two 100 × 100 matrices** takes 100 multiplications and 100 additions for each of 10,000 results: 2,000,000 FLOP, or 20,000 seconds. Moving three matrices, 120,000 bytes, takes 12,000 seconds. It is compute-bound.
@@ -533,7 +533,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 # %% [markdown]
 # ## Mixed precision
 #
-# A memory-bound operation takes half the time if each number has half as many bytes. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A floating-point number is stored as a **fraction**, also called *mantissa*, which holds its digits, and an **exponent**, which says how far to shift the point:
+# Storing each number in half as many bytes halves the time of a memory-bound operation. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A floating-point number is stored as a **fraction**, also called *mantissa*, which holds its digits, and an **exponent**, which gives the position of the point:
 
 # %% tags=["hide-input"]
 formats = {
@@ -601,7 +601,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. We add 0.001 to a weight of 1, a thousand times. The sum should be 2:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -614,7 +614,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights that are trained, the **master weights**, and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** them, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. In **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)), the weights that are trained, the **master weights**, and Adam's averages therefore stay in float32, as do sums of many terms, such as those in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** the products, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -631,7 +631,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. A layer norm on a GPU then returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, so that the residual stream needs half of the memory traffic. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). Before that, at a learning rate at which Adam learned nothing with either, the run with 16 bits had ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also differed in its random numbers, so we can't tell why. We haven't tried long runs yet.
+# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). In an earlier comparison, at a learning rate at which Adam learned nothing either way, the run with 16 bits ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also used different random numbers, so we can't tell why. We haven't tried long runs yet.
 #
 # </details>
 #
@@ -653,7 +653,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this. So it is the better choice on GPUs that have it, such as NVIDIA's since the A100.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this, so it is the better choice on GPUs that support it, such as NVIDIA's since the A100.
 #
 # <details><summary>TF32 and FP8: tensor cores for float32 and for 8-bit numbers</summary>
 #
@@ -763,7 +763,7 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 # %% [markdown]
 # ## Profiling
 #
-# `torch.profiler` records a **trace**, every operation with its start and end. Here are a forward and a backward pass of our small model on 64 sentences of equal length:
+# `torch.profiler` records a **trace**: every operation with its start and end. We trace a forward and a backward pass of our small model on 64 sentences of equal length:
 
 # %%
 batch = collate(equal, equal, range(64)).to(device.torch_device)
@@ -813,7 +813,7 @@ print(
 )
 
 # %% [markdown]
-# And this is when each of them ran:
+# The figure shows when each operation ran:
 
 # %% tags=["hide-input"]
 kinds = {
@@ -866,9 +866,9 @@ Picture(
 # %% [markdown]
 # ## FlashAttention
 #
-# Attention in its explicit form writes a table of scores to HBM, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into SRAM, but the softmax seems to need complete rows, because it divides by a row's sum.
+# Attention in its explicit form writes a table of scores to HBM, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into SRAM. Computing it in pieces would help, but the softmax seems to need complete rows, because it divides by a row's sum.
 #
-# But the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) goes through a row block by block, and corrects earlier results on the way. Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
+# The **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) avoids this: it goes through a row block by block, and corrects earlier results on the way. Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
 
 # %%
 score = torch.tensor([1.0, 3, 2, 5])
@@ -925,7 +925,7 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, but from 64 tokens on it is clearly faster than the explicit form. For short sentences the kernel called *memory-efficient* is the fastest.
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, but from 64 tokens on it is clearly faster than the explicit form. For short sentences the *memory-efficient* kernel is the fastest.
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
@@ -1026,7 +1026,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, the steps of the first two bars needed about a tenth less:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass, which grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured about a tenth less for the first two bars:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1076,8 +1076,8 @@ Picture(
         "long bars are activations."
     ),
     caption=(
-        "Peak memory of a training step. In the two long bars, most is activations "
-        "(blue), and checkpointing or smaller batches save most of that."
+        "Peak memory of a training step. The two long bars are mostly activations "
+        "(blue), and checkpointing or smaller batches save most of these."
     ),
 )
 
@@ -1101,7 +1101,7 @@ assert b[1].activations > 0.5 * b[0].activations
 #
 # </details>
 #
-# The simplest way to save memory is [gradient accumulation](11_training.ipynb) over smaller batches. In **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds about a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. The gradients are the same, as a small model shows:
+# The simplest way to save memory is [gradient accumulation](11_training.ipynb). With **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds about a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. The gradients are the same, as a small model shows:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1152,7 +1152,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes yourself. All forms agree, but the plain loss keeps far more memory:
+# The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes yourself. All forms agree, but the plain loss keeps far more in memory:
 
 
 # %% tags=["hide-input"]
@@ -1185,7 +1185,7 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# The next folded cell shows the package's code of this loss.
+# The next folded cell shows the package's code for this loss.
 #
 # <details><summary>How to read it</summary>
 #
@@ -1213,7 +1213,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is 7 times as fast as the first, in about a third of its memory. Mixed precision gains most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention hardly makes a difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation helps now that the matrix products are fast: even afterwards they take only 14.2 of the 36.5 ms. That is 39%, close to the share in the first figure.
+# The last row is 7 times as fast as the first, and needs about a third of its memory. Mixed precision gains the most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation pays off once the matrix products are fast: even afterwards, they take only 14.2 of the 36.5 ms. That is 39%, close to the share in the first figure.
 #
 # <details><summary>Where do the 36.5 ms go?</summary>
 #
@@ -1228,7 +1228,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Their share of the time is close to that in the first figure, although that is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Their share of the time is close to that in the first figure, although the figure is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 #
@@ -1329,7 +1329,7 @@ if log.exists():  # not in Colab
 # %% [markdown]
 # At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone, or 26% of the data sheet's peak if padding isn't counted as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
-# Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) have all measurements, and the command to repeat them on your GPU.
+# Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU.
 
 # %% tags=["remove-cell"]
 for file, speed, share in (
@@ -1353,7 +1353,7 @@ for file, speed, share in (
 # %% [markdown]
 # ### On your machine
 #
-# We begin with the training step of a typical tutorial and make one change after another, always with the same sentences. A batch is either 32 sentences of any length, or sentences of similar length with up to 800 target tokens.
+# We begin with the training step of a typical tutorial and make one change after another, always with the same sentences. A batch contains either 32 sentences of any length, or sentences of similar length with up to 800 target tokens.
 
 # %%
 rng = np.random.default_rng(1)
@@ -1401,7 +1401,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
 
 # %% [markdown]
-# The folded cell checks that all versions compute the same loss, up to rounding, and times their training steps with all batches, several times. Where the dots of two rows in the figure overlap, don't trust the order of their medians.
+# The folded cell checks that all versions compute the same loss, up to rounding, and times their training steps on all batches, several times. Where the dots of two rows in the figure overlap, don't trust the order of their medians.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1469,8 +1469,7 @@ Picture(
     ),
     caption=(
         f"Each row adds one change to the training step (on this {hardware}); "
-        "dots are rounds, the bar their median. The gain of each change depends on the "
-        "machine."
+        "dots are rounds, the bar their median."
     ),
 )
 
@@ -1480,7 +1479,7 @@ Picture(
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass, an **all-reduce** gives each of them the sum of all gradients, and all take the same step. The $n$ GPUs can form a ring, and each cuts its gradients into $n$ chunks. The all-reduce then has two halves:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass, an **all-reduce** gives each of them the sum of all gradients, and all take the same step. If the $n$ GPUs form a ring, each cuts its gradients into $n$ chunks, and the all-reduce has two halves:
 #
 # - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
@@ -1510,7 +1509,7 @@ for reduced in ring_all_reduce(gradients):
 print("each GPU has the sum of all gradients")
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its data sheet's peak, as the H200 did?
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its data sheet's peak, as the H200 did?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1527,7 +1526,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and not all of it can overlap with that: the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the two can't fully overlap: the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1537,12 +1536,12 @@ assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 #
 # ### Divide by the tokens of all GPUs
 #
-# [Training](11_training.ipynb) showed a trap with accumulated gradients, and with several GPUs it is the same: in the mean of the GPUs' means, tokens of smaller batches count more, and you get no error message. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
+# [Training](11_training.ipynb) showed a trap with accumulated gradients, which also exists with several GPUs: in the mean of the GPUs' means, tokens in smaller batches count more, and you get no error message. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The clock that doesn't wait.** Python goes on while the GPU computes. If you stop the clock without waiting for it (*synchronising*), you have only timed the launches. Here a thread plays the GPU:
+# **The clock that doesn't wait.** Python goes on while the GPU computes. If you stop the clock without waiting for the GPU (*synchronising*), you have only timed the launches. Here a thread plays the GPU's part:
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
@@ -1579,7 +1578,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You replace ReLU by GELU, which needs about ten times as many operations for each number, and PyTorch has one kernel for it. On a GPU, this operation becomes …**
+# **1. You replace ReLU with GELU, which needs about ten times as many operations per number, but is also a single kernel in PyTorch. On a GPU, this operation becomes …**
 #
 # <details><summary>A. about ten times as slow</summary>
 #
@@ -1598,7 +1597,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # </details>
 # <details><summary>D. hardly slower</summary>
 #
-# **Right.** One kernel reads each number once and writes one, like ReLU, and the additional arithmetic hides behind the memory traffic. If you wrote GELU yourself as ten PyTorch operations, it would be ten kernels and about ten times as slow, unless you compile it.
+# **Right.** Like ReLU's, its kernel reads each number once and writes one, and the additional arithmetic is hidden behind the memory traffic. If you wrote GELU yourself as ten PyTorch operations, it would be ten kernels and about ten times as slow, unless you compiled it.
 #
 # </details>
 #
@@ -1616,7 +1615,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # </details>
 # <details><summary>C. the scores are never written to the GPU's large memory</summary>
 #
-# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, but far fewer bytes to move if the sequence is long. For 16 tokens, we measured that the explicit form is faster.
+# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, but far fewer bytes to move if the sequence is long. For 16 tokens, the explicit form was faster in our measurements.
 #
 # </details>
 # <details><summary>D. it runs in 16 bits</summary>
@@ -1644,7 +1643,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # </details>
 # <details><summary>D. It saves memory</summary>
 #
-# No, it costs memory: the products use a 16-bit copy in addition.
+# No, it costs memory: the matrix products also need a 16-bit copy.
 #
 # </details>
 #
@@ -1660,7 +1659,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # <details><summary>Answer</summary>
 #
-# Twice as long if the GPU was saturated already, in the flat part of the throughput curve. Hardly longer if fixed costs dominated: launches, or reading the weights from memory, which takes the same time for any number of tokens.
+# Twice as long if the GPU was already saturated, in the flat part of the throughput curve. Hardly longer if fixed costs dominated: launches, or reading the weights from memory, which takes the same time for any number of tokens.
 #
 # </details>
 
@@ -1692,5 +1691,5 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # ## Going further
 #
 # - **In the paper:** hardware and times in §5.2, batches in §5.1, the FLOP of complete training runs in Table 2.
-# - **The view of this chapter:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html).
+# - **The same view of performance:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html).
 # - **Next:** [Training the full model on WMT14](17_wmt14.ipynb). Now that each step is fast, you can take 100,000 of them.
