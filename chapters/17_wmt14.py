@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders. We haven't trained this model at full size yet, and we have not yet seen it learn to translate real text with the paper's own recipe: in our short attempts with Adam and a shortened warm-up, it learned little. At the speed that we measured in twenty steps on one H200, it would take about an hour.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders to find out. We haven't trained this model at full size yet, nor have we seen it learn to translate real text with the paper's own recipe: in our short attempts with Adam and a shortened warm-up, it learned little. At the speed that we measured over twenty steps on one H200, the full training would take about an hour.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -116,7 +116,7 @@ Captioned(
         ),
     ),
     "Estimated hours and price of training the paper's model on each of six kinds of "
-    "GPU. An hour costs from €0.40 (T4) to €2.50 (H100) here, which is an assumption. "
+    "GPU. We assume that an hour costs from €0.40 (T4) to €2.50 (H100). "
     "The dotted line is the time reported in the paper.",
 )
 
@@ -226,9 +226,9 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts in another way: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed.
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed.
 #
-# The figure shows where the operations are spent. Its shortest bar is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
+# The figure shows where the operations are spent. The shortest bar is the part of attention that uses no weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -311,7 +311,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # </details>
 #
-# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). At the speeds that we measured, the whole training would take:
+# We have measured training steps of both models on an H200, on random sentences ([results](../book/results.md), section *On a GPU*). At these speeds, the whole training would take:
 #
 # | model | target tokens/s | hours | utilisation |
 # |---|---|---|---|
@@ -385,12 +385,12 @@ if stored.exists():  # not in Colab
 #
 # <details><summary>How were the two speeds measured?</summary>
 #
-# In different ways: the base model's in 20 steps in a row, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
+# In different ways: the base model's over 20 consecutive steps, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
 #
 # </details>
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model learned little more than how frequent each token is; at about half of that learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere in so few steps, we shortened the warm-up to 500. With Adam, the model learned little more than how frequent each token is; at about half the learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
@@ -445,7 +445,7 @@ print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3)
 #
 # After that comes `iwslt17`, 206,000 sentence pairs from TED talks: an hour on a T4 by the estimate above. We haven't trained it yet.
 #
-# Does a recipe fit into the GPU's memory? Here is the estimate of [chapter 16](16_gpu_performance.ipynb) in bfloat16, also with gradient accumulation and with activation checkpointing, which save memory without changing the batch:
+# Does a recipe fit into the GPU's memory? Here is the estimate from [chapter 16](16_gpu_performance.ipynb) in bfloat16, without and with gradient accumulation or activation checkpointing, which save memory without changing the batch:
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # only a description
@@ -549,13 +549,13 @@ Picture(
 # transformer translate runs/wmt14-base "The old woman is not here."
 # ```
 #
-# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short sentences of the pocket corpus. So the value of `RECIPE` is `wmt14-mini`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
+# Below, we run all of them but `bench` on a tiny version of `wmt14-mini`, with short sentences from the pocket corpus. So `RECIPE` is `wmt14-mini`; `$SMALL` makes the model and the run smaller, and `$DEVICE` selects the CPU. `shell` runs a line as your terminal would, and prints its output when the command has ended.
 #
 # The folded cell below defines these names and `shell`. It also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
 # <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
 #
-# If WMT14 has been downloaded by `transformer prepare wmt14-base`, the cells train the paper's base model, which takes hours. Then `RECIPE` is `wmt14-base`, `FULL_SIZE` is true, and neither the working folder nor the data folder changes.
+# If WMT14 has been downloaded by `transformer prepare wmt14-base`, the cells train the paper's base model, which takes hours. In that case, `RECIPE` is `wmt14-base`, `FULL_SIZE` is true, and neither the working folder nor the data folder changes.
 #
 # `$SMALL` and `$DEVICE` are then empty. `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is the folder `work`. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
 #
@@ -632,11 +632,11 @@ def shell(line, exit_code=0):
 shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands. At full size, expect about 45 minutes on a CPU and 0.6 GB, besides the download of 1.7 GB, listed below.
+# This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands. At full size, expect about 45 minutes on a CPU and 0.6 GB of disk space, plus the download of 1.7 GB, listed below.
 #
 # <details><summary>How we estimated this, and what the filters drop from real text</summary>
 #
-# From 35,000 similar pairs, which took 22 seconds of CPU time on an AMD EPYC and 130 bytes of disk for each pair that was kept. WMT14 has 4.5 million. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
+# From 35,000 similar pairs, which took 22 seconds of CPU time on an AMD EPYC, and 130 bytes of disk space for each pair that was kept. WMT14 has 4.5 million. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
 #
 # </details>
 
@@ -654,7 +654,7 @@ assert 44 < 22 * 4.5e6 / 35_000 / 60 < 49
 assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 2.8
 
 # %% [markdown]
-# Below each name is the beginning of the file's **checksum**, a short number that depends on every byte. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
+# Below each name is the beginning of the file's **checksum**, a short number that depends on every byte. The package accepts a file only if its checksum is right: a download may be incomplete, or a file may have changed on the server, which would make your scores incomparable.
 #
 # <details><summary>How are the sentences divided among several GPUs?</summary>
 #
@@ -683,16 +683,16 @@ assert sorted(used) == list(range(len(sources)))
 #
 # ### Train
 #
-# `train` saves checkpoints and the values of the training curves, and prints a line of progress every 50 steps. In a terminal you see each line at once, here all of them at the end:
+# `train` saves checkpoints and the values of the training curves, and prints a line of progress every 50 steps. A terminal shows each line as soon as it is printed; here, they all appear at the end:
 
 # %% tags=["wrap-output"]
 shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 run = Path("runs") / RECIPE
 
 # %% [markdown]
-# A line of progress has the learning rate, the speed in target tokens per second, the remaining time (*ETA*), and the training loss, which includes label smoothing. At each validation, `train` prints the validation loss, without label smoothing, and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`, but we average checkpoints first, as the paper does.
+# A line of progress shows the learning rate, the speed in target tokens per second, the remaining time (*ETA*), and the training loss, which includes label smoothing. At each validation, `train` prints the validation loss, without label smoothing, and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`, but we average checkpoints first, as the paper does.
 #
-# All of it is kept in the **run folder**, `run` in the code, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Here, point at a step to see its numbers:
+# All of it is kept in the **run folder**, `run` in the code, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Point at a step in the figure to see its numbers:
 
 # %% tags=["hide-input"]
 Captioned(
@@ -709,7 +709,7 @@ Captioned(
 )
 
 # %% [markdown]
-# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept in addition, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data. For `wmt14-base`, which keeps five, that makes 2.5 GB; for `wmt14-big`, which keeps twenty, 21 GB.
+# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept separately, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data. For `wmt14-base`, which keeps five, that makes 2.5 GB; for `wmt14-big`, which keeps twenty, 21 GB.
 
 
 # %% tags=["remove-cell"]
@@ -732,7 +732,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. Trust the signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$, 10.5 for 37,000 tokens, and keeps falling after the warm-up, which takes 4,000 steps here. `--training.log-every 1` prints it from the first step on. The BLEU that `train` prints shows only whether the model improves.
+# You want to know early whether a long run is worth waiting for. Look for the signs from [chapter 11](11_training.ipynb): a loss that begins near $\ln V$, 10.5 for 37,000 tokens, and keeps falling after the warm-up, which takes 4,000 steps here. `--training.log-every 1` prints the loss from the first step on. The BLEU that `train` prints shows only whether the model improves.
 #
 # <details><summary>Published losses and scores to compare with</summary>
 #
@@ -752,7 +752,7 @@ assert round(math.log(4.92), 2) == 1.59 and round(600 / 0.4) == 1500  # of the p
 #
 # ### If the session ends
 #
-# Colab may end a session at any time, and the cheapest cloud GPUs can be taken away. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice for 60 steps, with a checkpoint every 10: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
+# Colab may end a session at any time, and the cheapest cloud GPUs can be reclaimed. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice for 60 steps, with a checkpoint every 10: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint for step 30 exists.
 
 # %% tags=["wrap-output"]
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
@@ -796,7 +796,7 @@ for name, (weights, _) in checksums(interrupted).items():
 assert checksums(uninterrupted) == checksums(interrupted)
 
 # %% [markdown]
-# The two runs ended with the same files, **bit for bit**. This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ. A kill costs only the steps since the last checkpoint. `wmt14-base` saves one every 1,000 steps, so at 15% utilisation you lose at most:
+# The two runs ended with the same files, **bit for bit**. This holds on a CPU; on a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ. Killing a run costs only the steps since the last checkpoint. `wmt14-base` saves one every 1,000 steps, so at 15% utilisation you lose at most:
 
 # %%
 interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
@@ -826,13 +826,13 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# As the paper does for its base model (§6.1), `average` takes the last five checkpoints; for the big model, add `--last 20`. The paper's base model saved one every ten minutes, about every 1,500 steps; our recipes save one every 1,000, and the small run every 10.
+# As the paper does for its base model (§6.1), `average` takes the last five checkpoints; for the big model, add `--last 20`. The paper's base model was saved every ten minutes, about every 1,500 steps; our recipes save every 1,000, and the small run every 10.
 
 # %% tags=["wrap-output"]
 shell(f"transformer average {run}")
 
 # %% [markdown]
-# These are the validation losses of the five and of their average. `data_config` and `vocab_size` are the settings with which the text was prepared:
+# Here are the validation losses of the five checkpoints and of their average. `data_config` and `vocab_size` are the settings with which the text was prepared:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -846,7 +846,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why averaging helps, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line:
+# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why averaging helps, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -895,7 +895,7 @@ Picture(
 )
 
 # %% [markdown]
-# The two checkpoints are on **opposite slopes** of a valley. So it seems that the weights swing back and forth across the valley, and that their mean is closer to its bottom.
+# The two checkpoints are on **opposite slopes** of a valley. So the weights seem to swing back and forth across the valley, and their mean is closer to its bottom.
 #
 # `evaluate` translates the test set with the averaged weights and the paper's beam search (beam size 4, length penalty α = 0.6), and prints seven scores:
 
@@ -903,7 +903,7 @@ Picture(
 shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so its score says nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
+# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those it was trained on, so its score tells you nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
 
 
 # %% tags=["wrap-output"]
@@ -924,7 +924,7 @@ if not FULL_SIZE:
     assert 200 < base.n_parameters / n_parameters < 220
 
 # %% [markdown]
-# With `--n-best 3`, `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
+# With `--n-best 3`, `translate` prints the three best translations, each preceded by its score: the log-probability, divided by the length penalty.
 
 # %% tags=["wrap-output"]
 shell(
@@ -936,7 +936,7 @@ shell(
 #
 # ## How to read your score
 #
-# The paper's 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. Above, it equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
+# The paper's 27.3 isn't a sacreBLEU score: it was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. Above, that row equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
 # If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
@@ -995,7 +995,7 @@ if not FULL_SIZE:
     assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]
-# In the small run, only the length ratio isn't as it should be: the translations are too short, because the model hasn't learned enough yet. At full size, the ratio should be very close to 1.
+# In the small run, only the length ratio is off: the translations are too short, because the model hasn't learned enough yet. At full size, the ratio should be very close to 1.
 #
 # ## What goes wrong in practice
 #
@@ -1023,7 +1023,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text would give the tokens other ids, but the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text would give the tokens different ids, but the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
 # %% tags=["wrap-output"]
 text = (work / "train.de").read_text()
@@ -1035,7 +1035,7 @@ shell(resume, exit_code=2)
 assert any("started with another text" in line for line in printed)
 
 # %% [markdown]
-# Without this check there would be no error, only a bad loss. How bad? We give the averaged model from above the same validation sentences with its own tokenizer and with one that was trained on half of the text:
+# Without this check there would be no error, only a bad loss. How bad? We give the averaged model from above the same validation sentences, encoded once by its own tokenizer and once by one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
@@ -1061,7 +1061,7 @@ assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 # %% [markdown]
 # **Worse than guessing**, because the model is confident and wrong.
 #
-# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail with the error of a full disk. The message names the checkpoint from which the run will resume. That checkpoint is complete, because a file gets its name only after all of it has been written.
+# **The disk is full.** We can't fill yours, so in the folded cell, writing one checkpoint fails with the error of a full disk. The message names the checkpoint from which the run will resume. That checkpoint is complete, because a file gets its name only after all of it has been written.
 
 # %% tags=["hide-input", "wrap-output"]
 write = checkpoint.write_atomically
@@ -1174,11 +1174,11 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 #
 # </details>
 #
-# **5. Why is the average of the weights of five checkpoints of *one* run good, and that of five *runs* useless?**
+# **5. Why is it good to average the weights of five checkpoints of *one* run, but useless to average those of five *runs*?**
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys, which this chapter doesn't show: if two hidden units change places together with their weights, the model computes the same, so there's no reason for unit 7 of one run to do the same as unit 7 of another. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (which this chapter doesn't show): if two hidden units change places together with their weights, the model computes the same function, so there's no reason for unit 7 of one run to do the same as unit 7 of another. What you can average over runs is their *predictions*.
 #
 # </details>
 
@@ -1206,12 +1206,12 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, less its *padding*, and compare afterwards.
-# - **A speedrun**, like [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models. How fast can you reach the paper's quality? Train only on WMT14, from scratch, choose your settings on newstest2013, and use newstest2014 once per seed, at the end. The goal: at least 25.9 BLEU in sacreBLEU, as the mean of three seeds.
+# - **A speedrun**, like [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models. How fast can you reach the paper's quality? Train only on WMT14, from scratch, choose your settings on newstest2013, and use newstest2014 once per seed, at the end. The goal: a mean sacreBLEU score of at least 25.9 over three seeds.
 #
 # </details>
 #
 # ## Going further
 #
-# - **In the paper:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam search and training cost in §6.1 and Table 2, sizes in Table 3. Our [deviations](../book/deviations.md) are listed.
+# - **In the paper:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam search and training cost in §6.1 and Table 2, sizes in Table 3. We list our [deviations](../book/deviations.md).
 # - **Advice on training:** [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) on batch size, warm-up, number of GPUs and averaging.
 # - **Next:** the [capstone](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb): fill in eight blanks, and you have a whole translator of your own.
