@@ -228,7 +228,7 @@ assert round(exact / 3.3e18, 2) == 0.29
 # %% [markdown]
 # The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the training time by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed.
 #
-# The figure shows where the operations are spent. The shortest bar is the part of attention that uses no weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
+# The figure shows where the operations are spent. The shortest bar is the part of attention without trained weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -390,7 +390,7 @@ if stored.exists():  # not in Colab
 # </details>
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere in so few steps, we shortened the warm-up to 500. With Adam, the model learned little more than how frequent each token is; at about half the learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model learned little more than how frequent each token is; at about half the learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #
@@ -936,7 +936,7 @@ shell(
 #
 # ## How to read your score
 #
-# The paper's 27.3 isn't a sacreBLEU score: it was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. Above, that row equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
+# The paper's 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates it. Above, that row equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
 # If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
