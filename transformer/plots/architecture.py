@@ -3,11 +3,10 @@
 from functools import partial
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from transformer.config import ModelConfig
 from transformer.plots import style
-from transformer.plots.boxes import draw_arrow, draw_box
+from transformer.plots.boxes import draw_arrow, draw_box, draw_frame
 
 ENCODER, DECODER = 2.3, 7.55
 """The x coordinates of the two stacks."""
@@ -41,7 +40,7 @@ def architecture(config: ModelConfig) -> Figure:
             x: float, y: float, text: str, colour: str = style.INK, width: float = 3.2, shaded: bool = False
         ) -> None:
             """Draw a box; those with the matrix E are shaded."""
-            draw_box(axes, x, y, text, colour, width, filled=shaded)
+            draw_box(axes, x, y, text, colour, width, fill=0.15 * shaded)
 
         arrow = partial(draw_arrow, axes)
 
@@ -86,11 +85,7 @@ def architecture(config: ModelConfig) -> Figure:
                 if i + 1 < len(sublayers):
                     arrow((x, y + PLUS + 0.22), (x, y + LAYER_STEP - 0.34))
             last = first + (len(sublayers) - 1) * LAYER_STEP
-            frame = FancyBboxPatch(
-                (x - 2.1, first - 0.8), 4.2, last - first + 2.1, boxstyle="round,pad=0.08", fc="none", ec=style.PLAIN
-            )
-            frame.set_linestyle("--")
-            axes.add_patch(frame)
+            draw_frame(axes, x - 2.1, first - 0.8, 4.2, last - first + 2.1)
             axes.text(x + 2.1 * outside, last + 1.65, f"{config.n_layers} × {name}",
                       ha="left" if outside == -1 else "right", va="center", fontsize=9)  # fmt: skip
             return last

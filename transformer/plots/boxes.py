@@ -12,13 +12,35 @@ NORM, SUBLAYER = "#F0E442", "#606060"
 """Colours of the solid boxes."""
 
 
-def draw_box(axes: Axes, x: float, y: float, text: str, colour: str, width: float, filled: bool = False) -> None:
-    """Draw a box with a coloured edge around a text, whose centre is at (x, y)."""
-    fill = to_rgba(colour, 0.15) if filled else "none"
-    shape = FancyBboxPatch((x - width / 2, y - 0.25), width, 0.5, boxstyle="round,pad=0.07", fc=fill, ec=colour)
-    shape.set_linewidth(2)
+def draw_box(
+    axes: Axes, x: float, y: float, text: str, colour: str, width: float, fill: float = 0, edge: float = 2
+) -> None:
+    """Draw a box with a coloured edge around a text, whose centre is at (x, y).
+
+    Args:
+        axes: where to draw.
+        x, y: the centre.
+        text: what is written in the box.
+        colour: the colour of the edge and of the fill.
+        width: the width without the padding of 0.07 on each side; the height is 0.64.
+        fill: the opacity of the fill.
+        edge: the width of the edge, in points.
+    """
+    face = to_rgba(colour, fill) if fill else "none"
+    shape = FancyBboxPatch((x - width / 2, y - 0.25), width, 0.5, boxstyle="round,pad=0.07", fc=face, ec=colour)
+    shape.set_linewidth(edge)
     axes.add_patch(shape)
     axes.text(x, y, text, ha="center", va="center", fontsize=9)
+
+
+def draw_frame(
+    axes: Axes, left: float, bottom: float, width: float, height: float, colour: str = style.PLAIN, fill: float = 0
+) -> None:
+    """Draw a dashed frame around several boxes, and behind them a fill of some opacity."""
+    face = to_rgba(colour, fill) if fill else "none"
+    shape = FancyBboxPatch((left, bottom), width, height, boxstyle="round,pad=0.08", fc=face, ec=colour, linestyle="--")
+    shape.set_zorder(0)
+    axes.add_patch(shape)
 
 
 def draw_solid_box(

@@ -3,10 +3,9 @@
 from functools import partial
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from transformer.plots import style
-from transformer.plots.boxes import draw_arrow, draw_box
+from transformer.plots.boxes import draw_arrow, draw_box, draw_frame
 
 ENCODER, DECODER = 2.2, 7.7
 """The x coordinates of the two stacks."""
@@ -41,11 +40,7 @@ def layer_stacks(n_layers: int, source: str, prefix: str, next_token: str) -> Fi
             first = 1.25 + STEP + 0.3
             heights = [first + i * STEP for i in range(len(sublayers))]
             top = heights[-1] + 0.45
-            frame = FancyBboxPatch(
-                (x - 2.1, first - 0.45), 4.2, top - first + 0.45, boxstyle="round,pad=0.06", fc="none", ec=colour
-            )
-            frame.set_linestyle("--")
-            axes.add_patch(frame)
+            draw_frame(axes, x - 2.1, first - 0.45, 4.2, top - first + 0.45, colour)
             axes.text(x + 2.0, first - 0.62, "layer 1", ha="right", va="top", fontsize=8, style="italic")
             heights += [top + 0.75 + i * STEP for i in range(n_layers - 1)]
             texts = [*sublayers, *(f"layer {i}" for i in range(2, n_layers + 1))]
