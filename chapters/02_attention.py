@@ -48,6 +48,7 @@ import torch
 import torch.nn.functional as F
 
 from transformer.plots.attention_arcs import attention_arcs
+from transformer.plots.model_map import model_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -74,6 +75,24 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes vectors, matrix products and a little PyTorch.
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("self-attention", "masked self-attention", "cross-attention"),
+    alt=(
+        "The Transformer as a map: an encoder on the left, a decoder on the right, "
+        "each a stack of N equal layers, read from the bottom to the top. Source "
+        "tokens and target tokens pass an embedding and a positional encoding. The "
+        "encoder's output, the memory, goes to the decoder, which outputs the "
+        "probabilities of the next token. Highlighted are self-attention in the "
+        "encoder, and masked self-attention and cross-attention in the decoder."
+    ),
+    caption=(
+        "The whole Transformer. This chapter is about the highlighted boxes: one "
+        "vector per token goes in, and for each token a weighted average of vectors "
+        "comes out."
+    ),
+)
 
 # %%
 import math

@@ -52,6 +52,7 @@ from transformer.plots.curves import curves
 from transformer.plots.head_grid import head_grid
 from transformer.plots.head_lines import head_lines
 from transformer.plots.masks import mask_grid
+from transformer.plots.model_map import model_map
 from transformer.plots.multi_head_attention import (
     multi_head_attention,
     split_into_heads,
@@ -111,6 +112,22 @@ assert (nearest > 0.5).sum() >= 4, nearest  # of most words: one or two ahead
 
 # %% [markdown]
 # By the end you will be able to explain what gets lost in a single weighted average, write a multi-head attention module in fifteen lines, and give the shape of every tensor in it. **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb).
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("self-attention", "masked self-attention", "cross-attention"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are the same three boxes as in the chapter on attention: "
+        "self-attention in the encoder, masked self-attention and cross-attention in "
+        "the decoder."
+    ),
+    caption=(
+        "This chapter is about the same boxes as the last one. One vector per token "
+        "goes in; several heads attend in parallel, and their outputs are combined "
+        "into one vector per token again."
+    ),
+)
 
 # %%
 import math

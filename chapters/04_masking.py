@@ -52,6 +52,7 @@ import torch
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
 from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
+from transformer.plots.model_map import model_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.plots.training_examples import training_examples
 
@@ -106,6 +107,21 @@ Picture(
 # leaks from the future.
 #
 # **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("self-attention", "masked self-attention", "cross-attention"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are the boxes that take a mask: self-attention in the encoder, "
+        "masked self-attention and cross-attention in the decoder."
+    ),
+    caption=(
+        "This chapter is about what the highlighted boxes must not see. The vectors "
+        "go in together with a mask, which hides padding and, in masked "
+        "self-attention, the future."
+    ),
+)
 
 # %%
 import math

@@ -54,6 +54,7 @@ from transformer.plots import positional_encoding as plots
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
+from transformer.plots.model_map import model_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.positions import angles
 
@@ -116,6 +117,21 @@ assert (different[0] - different[1]).abs().max() > 1
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("positional encoding"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are the two boxes below the stacks of layers, between embedding "
+        "and attention: the positional encoding, once for the source tokens and once "
+        "for the target tokens."
+    ),
+    caption=(
+        "This chapter is about the highlighted boxes: the embeddings of the tokens go "
+        "in, and come out with a vector added that depends on the token's position."
+    ),
+)
 
 # %%
 import copy

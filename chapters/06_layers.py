@@ -66,6 +66,7 @@ from transformer.config import ModelConfig
 from transformer.layers import EncoderLayer
 from transformer.plots import style
 from transformer.plots.decoder_layer import decoder_layer
+from transformer.plots.model_map import model_map
 from transformer.plots.norm_placement import norm_placement
 from transformer.plots.residual_stream import residual_stream
 from transformer.plots.run_comparison import run_comparison
@@ -134,6 +135,22 @@ for x in rows["attention\nonly"][2:]:
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a deep model trains at all.
 #
 # **About 45 minutes.** The chapter builds on all chapters from [Attention](02_attention.ipynb) onwards.
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("encoder", "decoder"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are both stacks of N layers. An encoder layer consists of "
+        "self-attention and feed-forward, a decoder layer of masked self-attention, "
+        "cross-attention and feed-forward, each followed by add and norm."
+    ),
+    caption=(
+        "This chapter is about the highlighted layers. One vector per token goes in, "
+        "and one of the same size comes out, so layers can be stacked; decoder layers "
+        "also read the memory."
+    ),
+)
 
 # %%
 import math

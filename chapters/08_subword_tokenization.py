@@ -51,6 +51,7 @@ from transformer.data.tokenizer import UNK, Tokenizer
 from transformer.models import MODELS_FOLDER
 from transformer.plots import bpe_merges as plots
 from transformer.plots.curves import curves
+from transformer.plots.model_map import model_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 captions = Tokenizer.load(MODELS_FOLDER / "multi30k" / "tokenizer.model")
@@ -93,6 +94,21 @@ assert [word in german_words for word in stuck_words] == [True, False, False, Tr
 
 # %% [markdown]
 # By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on the embedding matrix of [The full model](07_full_model.ipynb).
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("source tokens", "target tokens"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are the inputs at the bottom: the source tokens below the "
+        "encoder, and the target tokens below the decoder."
+    ),
+    caption=(
+        "This chapter is about the highlighted inputs: text goes in, and tokens come "
+        "out, each of which has an embedding. The probabilities at the top are for "
+        "tokens of the same vocabulary."
+    ),
+)
 
 # %%
 import io

@@ -61,6 +61,7 @@ import torch
 
 from transformer.plots.curves import curves
 from transformer.plots.label_smoothing import label_smoothing_explorer
+from transformer.plots.model_map import model_map
 from transformer.plots.reliability import ConfidenceBins, reliability_diagram
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
@@ -115,6 +116,21 @@ Row(
 # By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
 # **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("probabilities"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted is the output at the top of the decoder, above linear and "
+        "softmax: the probabilities of the next token."
+    ),
+    caption=(
+        "This chapter is about the highlighted output of the softmax, a probability "
+        "for every token of the vocabulary. In training, it goes into the loss, "
+        "together with the correct token."
+    ),
+)
 
 # %%
 import math

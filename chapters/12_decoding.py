@@ -69,6 +69,7 @@ from transformer.decoding import greedy_search
 from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.masks import draw_mask
+from transformer.plots.model_map import model_map
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
 from transformer.plots.style import Captioned, Picture, SourceCode
@@ -129,6 +130,21 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute how much memory a KV cache takes. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+
+# %% tags=["hide-input"]
+Picture(
+    model_map("probabilities", "target tokens"),
+    alt=(
+        "The map of the Transformer, with encoder and decoder side by side. "
+        "Highlighted are both ends of the decoder: the probabilities of the next "
+        "token at the top, and the target tokens at the bottom."
+    ),
+    caption=(
+        "This chapter is about the highlighted ends of the decoder. The next token is "
+        "chosen from the probabilities that come out, and goes back in as the last of "
+        "the target tokens."
+    ),
+)
 
 # %%
 import time

@@ -11,6 +11,8 @@ from typing import Any
 import jupytext
 import pytest
 
+from transformer.plots.model_map import PARTS
+
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
 OTHER_STRUCTURE = {"01_translation"}
@@ -60,6 +62,11 @@ def headings(path: Path) -> list[tuple[int, str]]:
     return [(len(marks), title) for marks, title in re.findall(r"^(#+) (.+)$", text, re.MULTILINE)]
 
 
+def test_chapters_about_parts_of_the_model_have_a_map_of_it() -> None:
+    with_map = [path.stem[:2] for path in CHAPTERS if "model_map(" in path.read_text("utf-8")]
+    assert with_map == ["02", "03", "04", "05", "06", "08", "10", "12"]
+
+
 def test_every_exercise_is_linked_from_a_chapter() -> None:
     text = "".join(map(prose, CHAPTERS))
     for path in (ROOT / "exercises").glob("*.ipynb"):
@@ -91,6 +98,15 @@ class TestEveryChapter:
                     assert "caption" in {keyword.arg for keyword in keywords}, source
                 case [ast.Expr(ast.Call(ast.Name(name)))]:
                     assert not name.endswith(("_explorer", "_tree", "_grid", "_curves")), f"{name} needs Captioned(...)"
+
+    def test_the_map_of_the_model_comes_after_the_first_figure_and_has_what_it_highlights(self, path: Path) -> None:
+        texts = [cell.source for cell in notebook(path).cells]
+        first_section = next(i for i, text in enumerate(texts) if text.startswith("## "))
+        figures = [i for i, text in enumerate(texts) if "alt=" in text]
+        for i, source in enumerate(texts):
+            for parts in re.findall(r"^    model_map\((.*?)\)", source, re.MULTILINE | re.DOTALL):
+                assert figures[0] < i < first_section
+                assert set(ast.literal_eval(f"[{parts}]")) <= PARTS.keys()
 
     def test_cites_the_paper_by_section(self, path: Path) -> None:
         assert re.search(r"§\d", prose(path))
