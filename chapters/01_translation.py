@@ -104,7 +104,7 @@ attended_to = {
     g: english[i] for g, i in zip(german, weights.argmax(dim=1), strict=True)
 }
 assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
-assert [attended_to[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
+assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
 
 # %% [markdown]
 # For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line also leads to *preparing*. Nobody programmed these lines; the model learned them from examples.

@@ -932,7 +932,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time; to keep these products exact, its weights use only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. Its weights use only −63 to 63, everywhere, because then these products are exact, too. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)

@@ -596,7 +596,7 @@ assert_close(first @ value, second @ value)
 #
 # </details>
 #
-# ### Much weight on little: attention sinks
+# ### Attention sinks
 #
 # In the row of *uppe*, *cross 2, head 4* of `everyday` attended to `<eos>`. Here is its mean weight on `<eos>` for three groups of predicted tokens:
 
