@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: translating a sentence
 #
-# Six blanks, on the way that a sentence takes through the model: a vocabulary, token ids, embeddings, the most probable next tokens,
-# and greedy search. The last one compares self-attention with recurrent and convolutional layers (§3.1 and §4 of the paper). At the
+# Five of the six blanks follow a sentence through the model: a vocabulary, token ids, embeddings, the most probable next tokens, and greedy search.
+# The last one compares self-attention with recurrent and convolutional layers (§3.1 and §4 of the paper). At the
 # end, your search translates with a trained Transformer.
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
@@ -89,7 +89,7 @@ N_SPECIAL = 4
 #
 # Ids 0 to 3 belong to the special tokens. The most frequent word gets id 4, the next one id 5, and so on. Words with the same
 # frequency are sorted as Python sorts strings. The vocabulary has at most `size` entries, **including the four special tokens**;
-# leave out the words that no longer fit. Don't change the words: *A* and *a*, or *dog* and *dog.*, are different ones.
+# leave out the words that no longer fit. Don't change the words: *dog* and *dog.* are different, and so are *A* and *a*.
 #
 # <details><summary>Hint</summary>
 #
@@ -101,11 +101,11 @@ N_SPECIAL = 4
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# You count the lists that `split` returns, and not the words in them. Go through the words of each sentence in a second loop.
+# You count the lists that `split` returns, not the words in them. Go through the words of each sentence in a second loop.
 # </details>
 # <details><summary>Help: <code>bad operand type for unary -: 'str'</code></summary>
 #
-# The minus sign belongs to the count, which is a number; the word follows it without one.
+# The minus sign belongs to the count, which is a number. The word doesn't get one.
 # </details>
 
 
@@ -136,8 +136,8 @@ check("build_vocabulary", build_vocabulary)
 # Replace each word by its id. A word that isn't in the vocabulary becomes `UNK`, the id of the special token `<unk>`
 # ("unknown"). `EOS` ends the sentence.
 #
-# (Here is the weakness of a vocabulary of words: all unknown words look the same to the model, and it can't generate any of them.
-# The chapter on [subword tokenization](../chapters/08_subword_tokenization.ipynb) does better.)
+# (This is the weakness of a vocabulary of whole words: all unknown words look the same to the model, and it can't generate any of them.
+# The chapter on [subword tokenization](../chapters/08_subword_tokenization.ipynb) solves this.)
 #
 # <details><summary>Hint</summary>
 #
@@ -177,7 +177,7 @@ check("encode_sentence", encode_sentence)
 #
 # ★☆☆ · 5 minutes · §3.4
 #
-# The embedding of a token is a row of a table, and the token's id says which one. Look up a whole batch of sentences at once,
+# A token's embedding is a row of a table, and the token's id is the number of that row. Look up a whole batch of sentences at once,
 # without a loop if you can: in PyTorch, an index may be a tensor of ids, of any shape.
 #
 # <details><summary>Hint</summary>
@@ -189,7 +189,7 @@ check("encode_sentence", encode_sentence)
 # </details>
 # <details><summary>Help: <code>tensors used as indices must be long, int, byte or bool tensors</code></summary>
 #
-# You use the table, which contains floats, as the index, and the ids as the table. It's the other way round.
+# You use the table, which contains floats, as the index, and the ids as the table. Swap the two.
 # </details>
 # <details><summary>Help: <code>index_select(): Index is supposed to be a vector</code></summary>
 #
@@ -219,13 +219,12 @@ check("look_up", look_up)
 #
 # ★★☆ · 10 minutes
 #
-# The decoder's output is a logit for each token of the vocabulary. The softmax turns logits into probabilities: it takes the
-# exponential of each, so that all are positive, and divides by their sum, so that they add up to one:
+# The decoder's output is a logit for each token of the vocabulary. The softmax turns logits into probabilities: it takes the exponential of each,
+# which makes them positive, and divides by the sum, which makes them add up to one:
 #
 # $$p_i = \frac{e^{z_i}}{\sum_j e^{z_j}}$$
 #
-# Compute the probabilities, and return the largest `n` of them with the ids of their tokens, the most probable first. **Write the
-# softmax yourself**; the check refuses PyTorch's.
+# Compute the probabilities, and return the largest `n` of them with the ids of their tokens, the most probable first. **Write the softmax yourself**; the check rejects PyTorch's.
 #
 # <details><summary>Hint</summary>
 #
@@ -241,7 +240,7 @@ check("look_up", look_up)
 # </details>
 # <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code></summary>
 #
-# `math.exp` takes a single number. Tensors have an exponential of their own, which takes all entries at once.
+# `math.exp` takes a single number. Tensors have their own exponential, which is applied to all entries at once.
 # </details>
 
 
@@ -324,12 +323,10 @@ check("continue_prefix", continue_prefix)
 #
 # ★★☆ · 10 minutes · §4
 #
-# In *the dogs that we saw there were tired*, the form of *were* depends on *dogs*, five words earlier. Through how many steps does
-# this information have to pass?
+# In *the dogs that we saw there were tired*, the form of *were* depends on *dogs*, five words earlier. How many steps does this information take to get there?
 #
 # - A **recurrent** layer passes it on from each word to the next.
-# - In a stack of **convolutional** layers of width $k$ (an odd number), each layer combines a position with its neighbours: equally
-#   many on both sides, $k$ positions in all. How many layers does it take?
+# - In a stack of **convolutional** layers of width $k$ (an odd number), each layer combines a position with its neighbours: the same number on each side, $k$ positions in all. How many layers does it take?
 # - In **self-attention**, each position attends to all others directly.
 #
 # The paper compares the longest paths among $n$ words, up to constant factors: $n$, $n/k$ and 1 (§4; its Table 1 has $\log_k n$ for convolutions
@@ -375,7 +372,7 @@ check("path_lengths", path_lengths)
 # ## Translate with your own search
 #
 # `given.continue_prefix` is your own function once its check shows ✓, and the course's until then. Here it translates with the
-# model of the chapter, first freely and then from a forced first word. Change the sentence and the words.
+# model of the chapter, first freely and then from a forced first word. Try other sentences and first words.
 
 # %% tags=["nbval-skip"]
 import transformer
