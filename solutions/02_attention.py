@@ -79,12 +79,11 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.2.1
 #
-# How well does each key match each query? The dot product measures it. Its size grows with the number of dimensions, so the paper
-# divides it by $\sqrt{d_k}$:
+# The dot product measures how well a key matches a query. Its size grows with the number of dimensions, so the paper divides it by $\sqrt{d_k}$:
 #
 # $$\frac{Q K^\top}{\sqrt{d_k}}$$
 #
-# Any number of axes may come before the last two, such as batch and heads. Your code should work for all of them.
+# Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all.
 #
 # <details><summary>Hint</summary>
 #
@@ -179,8 +178,7 @@ check("softmax", softmax)
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: these are your own functions once
-# their checks show ✓, and those of the course until then. The package's `attention`, which blank 6 uses, is not allowed: it is this
-# very function.
+# their checks show ✓, and those of the course until then. The package's `attention`, which blank 6 uses, is not allowed here: it is this very function.
 #
 # <details><summary>Hint</summary>
 #
