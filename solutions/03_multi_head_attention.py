@@ -26,8 +26,7 @@
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 #
-# One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
-# $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.
+# One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper's $x W$ (§3.2.2) then becomes $x W^\top$, which is what `F.linear(x, weight, bias)` computes.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -129,8 +128,8 @@ check("query_key_value", query_key_value)
 #
 # ★★★ · 20 minutes · §3.2.3
 #
-# Now a whole layer, as in the decoder: the queries come from `x`, the keys and values from `memory`. Their lengths differ, and the sentences in the memory are padded.
-# No query may attend to the padding. `real` is True for all other tokens. It has two dimensions; the scores have four, (batch, heads, query, key).
+# Now write a whole layer, as in the decoder: the queries come from `x`, the keys and values from `memory`. Their lengths differ, and the sentences in the memory are
+# padded. No query may attend to this padding: `real` is True for all other tokens. It has two dimensions, but the scores have four, (batch, heads, query, key).
 #
 # `split_heads(x, n_heads)` and `join_heads(heads)` are those of the notebook on attention, and `attention(query, key, value, mask)` is the package's: it
 # returns the output and the weights, and in its mask True means *may attend*. All are imported above.
@@ -146,7 +145,7 @@ check("query_key_value", query_key_value)
 # multiply by w_output, add its bias
 # ```
 #
-# You may also call `given.query_key_value` twice, and use a part of what it returns. That computes more than it needs.
+# You may also call `given.query_key_value` twice and use part of what it returns, though this computes more than you need.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 2</code></summary>
 #
@@ -201,8 +200,8 @@ def cross_attention(
 check("cross_attention", cross_attention)
 
 # %% [markdown]
-# PyTorch's own module stores its weights in the same way, so yours can use them. Only its mask has the opposite meaning: there, True means *hidden*.
-# (Until your check shows ✓, this cell uses the course's function.)
+# PyTorch's own module stores its weights in the same way, so your function can use them. Only its mask has the opposite meaning: there, True means
+# *hidden*. (Until your check shows ✓, this cell uses the course's function.)
 
 # %% tags=["nbval-skip"]
 theirs = nn.MultiheadAttention(12, 3, batch_first=True).requires_grad_(False)
@@ -220,7 +219,7 @@ torch.allclose(mine, expected, atol=1e-6)
 # ★★☆ · 10 minutes · §3.2.2
 #
 # "Concatenate the heads, then multiply by $W^O$" is a sum: each head is multiplied by its own slice of the matrix, and the products are added.
-# Return the terms of the sum, one for each head. Together with the bias they add up to the output of the layer. If you leave one out, you have ablated that head.
+# Return the terms of the sum, one for each head. Together with the bias they add up to the output of the layer. Leaving one out ablates that head.
 #
 # <details><summary>Hint</summary>
 #
@@ -250,7 +249,7 @@ def head_contributions(heads: Tensor, w_output: Tensor) -> Tensor:
     """What each head adds to the layer's output.
 
     heads: the outputs of the heads, (batch, n_heads, n_query, d_head)
-    w_output: (d_model, d_model), as nn.Linear keeps it: (out, in)
+    w_output: (d_model, d_model), as nn.Linear stores it: (out, in)
     returns: (batch, n_heads, n_query, d_model)
     """
     ### BEGIN SOLUTION
@@ -267,14 +266,14 @@ check("head_contributions", head_contributions)
 #
 # ★★☆ · 15 minutes · §3.2.2
 #
-# Count for a layer of cross-attention with `n_query` queries and `n_key` keys, for one sentence:
+# For one sentence in a cross-attention layer with `n_query` queries and `n_key` keys, count:
 #
 # - **parameters**: four linear layers from d_model to d_model, with biases;
 # - **multiplications**: the multiplications of two numbers in all matrix products. The product of an $a \times b$ matrix and a $b \times c$ matrix has
 #   $a \cdot b \cdot c$ of them;
 # - **exponentials**: one for each weight of each head.
 #
-# Before you write, guess: which of the three grow with the number of heads?
+# Before you write any code, guess which of the three grow with the number of heads.
 #
 # <details><summary>Hint</summary>
 #
@@ -315,10 +314,9 @@ check("layer_cost", layer_cost)
 #
 # ★★★ · 15 minutes · beyond the paper
 #
-# When a model generates text, it reads the keys and values of all tokens so far at every step. For long texts, or many at once, that takes most of the time and memory. So today's models let several query
+# At every step of generation, a model reads the keys and values of all tokens so far. For long texts, or many at once, that takes most of the time and memory. So today's models let several query
 # heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 use the keys and values of group 0, and 3, 4 and 5 those of
-# group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). As many
-# groups as heads is the paper's attention.
+# group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). With as many groups as heads, it is the paper's attention.
 #
 # `attention(query, key, value)` returns the output and the weights.
 #
@@ -333,7 +331,7 @@ check("layer_cost", layer_cost)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# Four query heads meet two groups of keys, or the weights of four heads two groups of values. Bring both to four.
+# Four query heads meet two groups of keys, or the weights of four heads two groups of values. Repeat the groups to get four.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (6) must match the size of tensor b (4) at non-singleton dimension 1</code></summary>
 #
@@ -374,7 +372,7 @@ check("grouped_attention", grouped_attention)
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade multi_head_attention` in a terminal
 # does the same.
 #
-# Then open [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py) at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
+# Then open [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py) at `MultiHeadAttention`, which does what your first two blanks do. The last one returns in the chapter
 # *The Transformer family: BERT, GPT, T5 and ViT*.
 
 # %% tags=["skip-execution", "nbval-skip"]
