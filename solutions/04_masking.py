@@ -77,7 +77,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes
 #
-# Sentences of a batch are filled up with `pad_id` to the same length. No query should attend to this padding, so hide it among the keys.
+# The sentences of a batch are padded with `pad_id` to the same length. No query should attend to this padding, so hide those keys.
 # The mask is the same for all heads and all queries, so these two dimensions have size 1.
 #
 # <details><summary>Hint</summary>
@@ -114,8 +114,7 @@ check("padding_mask", padding_mask)
 #
 # ★☆☆ · 5 minutes · §3.2.3
 #
-# In training, the decoder gets the whole target at once (teacher forcing). So that no position can copy the token that it has to predict, position
-# $i$ may attend to positions $0 \ldots i$ only, itself included.
+# In training, the decoder gets the whole target at once (teacher forcing). To keep a position from copying the token that it has to predict, position $i$ may attend only to positions $0 \ldots i$, itself included.
 #
 # <details><summary>Hint</summary>
 #
@@ -152,7 +151,7 @@ check("causal_mask", causal_mask)
 # ★☆☆ · 5 minutes · §3.2.3
 #
 # Combine both masks for the decoder's self-attention: no padding, and nothing from the future. (With padding at the end,
-# the causal mask alone would do. Both together are right wherever the padding is.) You may use `given.padding_mask` and
+# the causal mask alone would do. The two together work wherever the padding is.) You may use `given.padding_mask` and
 # `given.causal_mask`: they are your own functions once the checks above show ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
@@ -191,9 +190,9 @@ check("target_mask", target_mask)
 # ★★★ · 15 minutes · §3.2.3
 #
 # Turn scores into weights: hidden keys get exactly 0, and the other weights of each row sum to one. If a row has only hidden keys,
-# for example because a sentence consists of padding only, all its weights are 0, and never NaN, which would spread through the whole model.
+# for example because a sentence is nothing but padding, all its weights must be 0, not NaN, which would spread through the whole model.
 #
-# You may use PyTorch's `softmax`. The check also tries half precision.
+# You may use PyTorch's `softmax`. The check also tests half precision.
 #
 # <details><summary>Hint</summary>
 #
@@ -205,7 +204,7 @@ check("target_mask", target_mask)
 # </details>
 # <details><summary>Help: <code>value cannot be converted to type c10::Half without overflow</code></summary>
 #
-# Your low number is out of the range of half precision, which ends at 65,504. `torch.finfo(dtype)` knows the range of each dtype.
+# Your low number is outside the range of half precision, which ends at 65,504. `torch.finfo(dtype)` gives the range of a dtype.
 # </details>
 # <details><summary>Help: <code>masked_fill_ only supports boolean masks, but got mask with dtype float</code></summary>
 #
@@ -241,8 +240,8 @@ check("masked_softmax", masked_softmax)
 #
 # ★☆☆ · 5 minutes · §3.1
 #
-# The decoder reads the target up to a position and has to predict the next token. Of a target `bos w1 w2 eos`, its input is
-# `bos w1 w2` and its labels are `w1 w2 eos`. Together with the causal mask, this trains all positions in a single pass.
+# At each position, the decoder has read the target so far and has to predict the next token. For a target `bos w1 w2 eos`, its input is `bos w1 w2`
+# and its labels are `w1 w2 eos`. Together with the causal mask, this trains all positions in a single pass.
 #
 # <details><summary>Hint</summary>
 #
@@ -279,8 +278,9 @@ check("shift_target", shift_target)
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade masking` in a terminal
 # does the same.
 #
-# Then open [`transformer/masks.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/masks.py): it is your first three blanks. The fourth is a part of `attention` in [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py),
-# the fifth of `collate` in [`transformer/data/batching.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/batching.py).
+# Then open [`transformer/masks.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/masks.py): it contains your first three blanks. The fourth is part of `attention` in
+# [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py),
+# and the fifth is part of `collate` in [`transformer/data/batching.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/batching.py).
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
