@@ -78,8 +78,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.5
 #
-# Each pair of dimensions is a clock hand: one has the sine of its angle, the other the cosine. From one position to the next,
-# hand $i$ turns by $10000^{-2i/d_\text{model}}$. The first hand is the fastest: it turns by one radian.
+# Each pair of dimensions is a clock hand: one holds the sine of its angle, the other the cosine. From one position to the next,
+# hand $i$ turns by $10000^{-2i/d_\text{model}}$ radians. The first hand is the fastest: it turns by one radian.
 #
 # <details><summary>Hint</summary>
 #
@@ -116,7 +116,7 @@ check("frequencies", frequencies)
 #
 # ★★☆ · 10 minutes · §3.5
 #
-# At position pos each hand has the angle pos · frequency. Dimension $2i$ is the sine of hand $i$'s angle, dimension $2i+1$ the
+# At position pos, each hand has the angle pos · frequency. Dimension $2i$ is the sine of hand $i$'s angle, dimension $2i+1$ the
 # cosine of the **same** angle. `given.frequencies` is your own function once its check shows ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
@@ -129,7 +129,7 @@ check("frequencies", frequencies)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0</code></summary>
 #
-# Positions and frequencies are both vectors. To multiply each with each, give the positions a second axis of length one.
+# Positions and frequencies are both vectors. To multiply each position by each frequency, give the positions a second axis of length one.
 # </details>
 
 
@@ -154,8 +154,8 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 #
 # ★★★ · 20 minutes · §3.5
 #
-# The authors chose sinusoids because moving by a fixed offset is the same linear map everywhere. Show it: you are given the
-# encodings of some positions, but not which positions they are. Compute the encodings of the positions $k$ later. You may use
+# The authors chose sinusoids because moving by a fixed offset is the same linear map everywhere. Show that it is: you are given the encodings of some
+# positions, but not the positions. Compute the encodings of the positions $k$ later. You may use
 # `given.frequencies`. For an angle $a$ and a step $b$:
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$
@@ -171,7 +171,7 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 # </details>
 # <details><summary>Help: <code>'int' object has no attribute 'cos'</code></summary>
 #
-# `k` is one number, but each pair of dimensions has its own step: k times its frequency. That is a tensor, and has a cosine.
+# `k` is one number, but each pair of dimensions has its own step: k times its frequency. These steps are a tensor, which has a cosine.
 # </details>
 
 
@@ -199,8 +199,8 @@ check("shift", shift)
 #
 # ★★☆ · 15 minutes
 #
-# Rotary positions add nothing. They rotate each pair of dimensions of a query or key by the angle of its position, so that the
-# dot product of the two depends on their offset. Rotating $(x, y)$ by $a$ gives
+# Rotary positions aren't added to anything. They rotate each pair of dimensions of a query or key by the angle of its position, so the dot product of
+# a query and a key depends on their offset. Rotating $(x, y)$ by $a$ gives
 # $(x \cos a - y \sin a,\ x \sin a + y \cos a)$. The frequencies are those of blank 1, with $d_\text{head}$ in place of
 # $d_\text{model}$: `given.frequencies(d_head)`. In the code, $d_\text{head}$ is the size of the last axis of `x`.
 #
