@@ -78,7 +78,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.3
 #
-# The same small network is applied to each position: widen the vector, ReLU, and narrow it again:
+# The same small network is applied to each position. It widens the vector, applies a ReLU, and narrows the vector again:
 # $\max(0, x W_1 + b_1) W_2 + b_2$.
 #
 # <details><summary>Hint</summary>
@@ -91,7 +91,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # </details>
 # <details><summary>Help: <code>max() received an invalid combination of arguments</code></summary>
 #
-# `torch.max` compares two tensors. There are functions that compare a tensor with a number, and one for just this purpose.
+# `torch.max` compares two tensors. Other functions compare a tensor with a number, and one exists for just this purpose.
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
 #
@@ -140,7 +140,7 @@ check("feed_forward", feed_forward)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# The mean has lost the last axis, so it lines up with another one. Keep it, with the length one.
+# The mean has lost the last axis, so it lines up with another one. Keep that axis, with length one.
 # </details>
 
 
@@ -169,8 +169,8 @@ check("layer_norm", layer_norm)
 # ★★☆ · 5 minutes · §5.4
 #
 # In training, each value is set to 0 with probability `rate`, and the others are scaled up so that the expected value stays the same.
-# Here the random numbers are an argument: `draw` has a number between 0 and 1 for each value, which is dropped if its number is
-# **below** the rate. At inference time nothing happens. PyTorch's own dropout is not allowed, because it draws other random numbers.
+# Here the random numbers are an argument: `draw` contains a number between 0 and 1 for each value, and a value is dropped if its number is **below**
+# the rate. At inference time nothing happens. PyTorch's own dropout is not allowed, because it draws its own random numbers.
 #
 # <details><summary>Hint</summary>
 #
@@ -244,8 +244,7 @@ check("post_norm", post_norm)
 #
 # ★☆☆ · 5 minutes
 #
-# The placement in most later models: only the sublayer's **input** is normalised. From the first layer to the last, x itself is
-# changed by nothing but addition.
+# The placement in most later models: only the sublayer's **input** is normalised. From the first layer to the last, x itself is only ever added to.
 #
 # <details><summary>Hint</summary>
 #
