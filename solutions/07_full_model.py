@@ -220,7 +220,7 @@ check("xavier_deviation", xavier_deviation)
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'int'</code></summary>
 #
-# In Python, `^` isn't the power but a bitwise operation: `2 ^ 3` is 1. The power is `**`.
+# In Python, `^` isn't a power but a bitwise operation: `2 ^ 3` is 1. A power is written `**`.
 # </details>
 
 
@@ -249,9 +249,8 @@ check("count_parameters", count_parameters)
 #
 # ★☆☆ · 5 minutes · §5.3
 #
-# In training with float32, each parameter has a gradient, and Adam keeps two moving averages for it, all of the same size. At inference, none of
-# this is needed, and half precision is enough. How many bytes does a model need in training, and how many at inference,
-# without activations?
+# In training with float32, each parameter comes with a gradient and Adam's two moving averages, all of the same size. At inference, none of these is
+# needed, and half precision is enough. Not counting activations, how many bytes does a model need in training, and how many at inference?
 #
 # <details><summary>Hint</summary>
 #
@@ -262,7 +261,7 @@ check("count_parameters", count_parameters)
 # </details>
 # <details><summary>Help: <code>it returns one value, and should return 2: training, inference</code></summary>
 #
-# A function returns two results with `return training, inference`.
+# A function returns two results as `return training, inference`.
 # </details>
 
 
