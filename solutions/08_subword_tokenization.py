@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: subword tokenization
 #
-# Six blanks, from counting pairs through learning merges and segmenting words to decoding (§5.1 of the paper).
+# Six blanks: counting pairs, learning merges with them, segmenting words, and decoding (§5.1 of the paper).
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
 #   notebook from GitHub, so choose *File → Save a copy in Drive* now.
@@ -115,8 +115,8 @@ check("count_pairs", count_pairs)
 # ★★☆ · 10 minutes
 #
 # The most frequent pair is merged next. Often several pairs are equally frequent, and the result must not depend on the order in
-# which they were counted. Of those, take the one whose merged symbol is **shorter**, and among equally long ones the one whose merged
-# symbol comes **first by code points**, as Python compares strings. No two pairs here have the same merged symbol.
+# which they were counted. Among these pairs, take the one with the **shortest** merged symbol, and among equally long symbols the one that comes
+# **first by code points**, as Python compares strings. No two pairs here have the same merged symbol.
 #
 # <details><summary>Hint</summary>
 #
@@ -240,7 +240,7 @@ check("learn", learn)
 #
 # ★★☆ · 10 minutes
 #
-# Split a word, perhaps one that nobody has seen, into characters, and then apply the merges **in the order in which they
+# Split a word, perhaps one that isn't in the training text, into characters, and then apply the merges **in the order in which they
 # were learned**. Characters that no merge contains stay as they are.
 #
 # <details><summary>Hint</summary>
@@ -314,7 +314,7 @@ check("decode", decode)
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade subword_tokenization` in a terminal
 # does the same.
 #
-# Then read [`transformer/data/bpe.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/bpe.py). It learns the same merges, but updates only the counts that have changed, so that a real text takes seconds.
+# Then read [`transformer/data/bpe.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/data/bpe.py). It learns the same merges, but updates only the counts that have changed, so a real text takes only seconds.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
