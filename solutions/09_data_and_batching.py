@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: data and batching
 #
-# Five blanks, on the way from two files of text to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
+# Five blanks on the way from two text files to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
 # padding, batches of equal size, and how to continue after an interruption (§3.1 and §5.1 of the paper).
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
@@ -78,16 +78,15 @@ SentencePair = tuple[str, str]  # a sentence and its translation
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# Text from the web is noisy, and the paper does not mention how it was cleaned. Drop a pair if one of the following is true; keep all others, unchanged and in their
-# order. Words are separated by white space.
+# Text from the web is noisy, and the paper does not mention how it was cleaned. Drop a pair if one of the following is true, and keep all others, unchanged and in their original order. Words are separated by whitespace.
 #
 # 1. One side has no words.
 # 2. One side has more than `max_words` words.
 # 3. The longer side has more than `max_ratio` times as many words as the shorter one.
 # 4. Both sides have the same words in the same order.
-# 5. Exactly the same pair was kept before: both strings are equal, including white space.
+# 5. Exactly the same pair was kept before: both strings are equal, including whitespace.
 #
-# (The package has three more filters: for characters that were destroyed by a wrong encoding, for very short pairs, and for other languages.)
+# (The package has three more filters: for characters garbled by a wrong encoding, for very short pairs, and for other languages.)
 #
 # <details><summary>Hint</summary>
 #
@@ -98,7 +97,7 @@ SentencePair = tuple[str, str]  # a sentence and its translation
 #     keep the pair, and remember that you did
 # ```
 #
-# If you divide in the third rule, make sure that you never divide by zero words.
+# If you divide in the third rule, make sure never to divide by zero.
 # </details>
 # <details><summary>Help: <code>'tuple' object has no attribute 'split'</code></summary>
 #
@@ -117,7 +116,7 @@ def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> 
 
     pairs: source and target sentences
     max_ratio: 1 or more
-    returns: the pairs that are kept, unchanged and in their order
+    returns: the pairs that are kept, unchanged and in their original order
     """
     ### BEGIN SOLUTION
     kept: list[SentencePair] = []
@@ -162,7 +161,7 @@ check("clean_pairs", clean_pairs)
 # </details>
 # <details><summary>Help: <code>expected sequence of length 2 at dim 1 (got 4)</code></summary>
 #
-# A tensor is rectangular, but your rows have different lengths. Pad them before you make a tensor of them.
+# A tensor is rectangular, but your rows have different lengths. Pad them before you turn them into a tensor.
 # </details>
 # <details><summary>Help: <code>it returns one value, and should return 3: source, decoder_input, labels</code></summary>
 #
@@ -289,8 +288,8 @@ def batches_by_tokens(lengths: list[int], budget: int) -> list[list[int]]:
 check("batches_by_tokens", batches_by_tokens)
 
 # %% [markdown]
-# How much does it save? We take two thousand sentences of the pocket corpus and a budget of 600 positions: first in the order of the corpus, with as many sentences per batch as
-# would fit if all were as long as the longest, and then by length. `given.batches_by_tokens` is your own function once its check shows ✓, and the course's until then.
+# How much padding does this save? We batch two thousand sentences of the pocket corpus with a budget of 600 positions: first in the order of the corpus, with as many sentences
+# per batch as would fit if all were as long as the longest, and then by length. `given.batches_by_tokens` is your own function once its check shows ✓, and the course's until then.
 
 # %%
 from transformer.data import pocket
@@ -309,8 +308,8 @@ by_length = given.batches_by_tokens(words, 600)
 #
 # ★★☆ · 15 minutes
 #
-# The batches are shuffled anew for each epoch, and their order depends only on the number of the epoch: `order(3)` always returns the same list of batch numbers. So a checkpoint needs just two
-# numbers: the epoch, and how many of its batches have been used. Return the batches that come next, from the following epochs as well if necessary.
+# The batches are reshuffled for each epoch, and their order depends only on the number of the epoch: `order(3)` always returns the same list of batch numbers. So a checkpoint needs just two
+# numbers: the epoch, and how many of its batches have been used. Return the batches that come next, including those of the following epochs if necessary.
 #
 # <details><summary>Hint</summary>
 #
@@ -337,7 +336,7 @@ by_length = given.batches_by_tokens(words, 600)
 def read_on(order: Callable[[int], list[int]], epoch: int, step: int, count: int) -> list[int]:
     """Return the next batches after an interruption.
 
-    order: epoch → the numbers of its batches, in their order; there is at least one,
+    order: epoch → the numbers of its batches, in order; there is at least one,
         and epochs can have different numbers of batches
     epoch, step: where to continue; step batches of this epoch have been used,
         possibly all of them
