@@ -124,8 +124,7 @@ check("cross_entropy", cross_entropy)
 #
 # ★☆☆ · 5 minutes · §5.4
 #
-# The hard target is one for the correct token and zero for all others. To smooth it, take $\varepsilon$ from the one, and distribute it evenly over all tokens of the
-# vocabulary, including the correct one.
+# The hard target is one for the correct token and zero for all others. To smooth it, take $\varepsilon$ from the correct token, and distribute it evenly over all tokens of the vocabulary, including that one.
 #
 # <details><summary>Hint</summary>
 #
@@ -215,7 +214,7 @@ check("smoothed_loss", smoothed_loss)
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
-# That is autograd. Here you do its work: the result is a formula of `logits` and `q`.
+# That is autograd. Here you do its work: the result is a formula in `logits` and `q`.
 # </details>
 
 
