@@ -14,7 +14,7 @@
 # # Exercises: training
 #
 # Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
-# Many mistakes in them raise no error: the loss still falls, only not as far.
+# Many mistakes here raise no error: the loss still falls, just not as far.
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
 #   notebook from GitHub, so choose *File → Save a copy in Drive* now.
@@ -78,7 +78,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §5.3
 #
-# It rises linearly during the warm-up, and then falls with the inverse square root of the step:
+# The learning rate rises linearly during the warm-up, and then falls with the inverse square root of the step:
 #
 # $$\eta = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
 #
@@ -166,8 +166,7 @@ check("batch_loss", batch_loss)
 # ★★★ · 20 minutes
 #
 # A batch that doesn't fit into memory is processed in parts. PyTorch helps: each `backward()` **adds** to the existing gradients.
-# The result should be exactly the gradient of the whole batch. The parts have different numbers of real tokens, and that is the
-# trap.
+# The result should be exactly the gradient of the whole batch. The trap is that the parts have different numbers of real tokens.
 #
 # The model here is one matrix: the logits of a part are `states @ weight.T`. You may use `F.cross_entropy`.
 #
@@ -220,9 +219,8 @@ check("accumulated_gradient", accumulated_gradient)
 #
 # ★★☆ · 10 minutes
 #
-# A single batch can have a gradient so large that one step ruins the model. So a gradient whose norm is larger than `max_norm` is
-# scaled down to that norm. Its **direction stays the same**. All tensors of the model together are one long vector with one norm:
-# the root of the sum of all squares.
+# A single batch can have a gradient so large that one step ruins the model. To prevent this, a gradient whose norm is larger than `max_norm` is
+# scaled down to that norm; its **direction stays the same**. All tensors of the model together form one long vector with one norm: the root of the sum of all squares.
 #
 # The paper doesn't mention clipping, but most recipes have it.
 #
@@ -272,7 +270,7 @@ check("clip_by_norm", clip_by_norm)
 #
 # $$m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2$$
 #
-# Both start at zero, so they are too small at first. The **bias correction** makes up for that, at step $t$, counted from 1:
+# Both start at zero, so they are too small at first. The **bias correction** makes up for that. At step $t$, counted from 1, the update is
 #
 # $$\hat m = \frac{m}{1 - \beta_1^t} \qquad \hat v = \frac{v}{1 - \beta_2^t} \qquad
 # \text{weight} \leftarrow \text{weight} - \eta \cdot \frac{\hat m}{\sqrt{\hat v} + \epsilon}$$
@@ -327,8 +325,8 @@ check("adam_step", adam_step)
 #
 # ★☆☆ · 10 minutes · §6.1
 #
-# The paper doesn't translate with the last weights of a training run but with the average of several checkpoints; for a base model
-# it is the last five. They are scattered around a good solution, and their mean is closer to it than most of them are.
+# The paper doesn't translate with the last weights of a training run but with the average of several checkpoints; for a base model, the last five.
+# Checkpoints are scattered around a good solution, and their mean is closer to it than most of them are.
 #
 # A checkpoint is a dict from the name of a weight to its tensor. All have the same names and shapes.
 #
