@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Exercises: decoding
 #
-# Six blanks, from greedy search to a whole beam search with a length penalty (§6.1 of the paper). The models here are toys: a
-# few probabilities in a table, so that you can follow every search by hand. A model is a function. It reads **the token ids so
-# far**, a list that starts with bos, and returns the natural **log-probabilities** of the next token, one for each token of the
+# Six blanks, from greedy search to a complete beam search with a length penalty (§6.1 of the paper). The models here are toys: a few probabilities in
+# a table, so you can follow every search by hand. A model is a function that reads **the token ids so far**, a list that starts with bos, and returns
+# the natural **log-probabilities** of the next token, one for each token of the
 # vocabulary.
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
@@ -84,7 +84,7 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 # Append the most probable token to the tokens so far, and repeat. Stop when it is eos. Some models never generate an eos, so also
 # stop when the sentence has `limit` tokens.
 #
-# The sentence is what is between bos and eos: neither of the two is part of it.
+# The sentence is what comes between bos and eos; neither is part of it.
 #
 # <details><summary>Hint</summary>
 #
@@ -179,7 +179,7 @@ check("length_normalization", length_normalization)
 #
 # ★★☆ · 15 minutes · §6.1
 #
-# Now the heart of beam search. There are a few prefixes, the beams, each with its log-probability. Each can be extended by every
+# This is the heart of beam search. There are a few prefixes, the beams, each with its log-probability. Each can be extended by every
 # token of the vocabulary. Find the `count` best of all these extensions, whichever beam they come from. Return their log-probabilities
 # (`values`), the beam that each extends (its *parent*), and the token that it adds. No two of them are equally probable.
 #
@@ -189,7 +189,7 @@ check("length_normalization", length_normalization)
 # score of each pair: the beam's score plus the log-probability of the token      (beam_size, vocab_size)
 # flatten this table                                                              (beam_size · vocab_size,)
 # the count largest entries: their values and their indices
-# an index gives both: the number of whole rows before it, and the position within its row
+# an index gives beam and token: the number of whole rows before it, and the position within its row
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
@@ -231,7 +231,7 @@ check("best_extensions", best_extensions)
 #
 # - An eos among the best `beam_size` candidates **finishes** its hypothesis, which goes to the results.
 # - An eos further down is dropped. It wouldn't have been kept as a beam either.
-# - Of all others, the best `beam_size` stay **active**: the search continues from them. So it stays as wide as it was, however many have finished.
+# - Of all others, the best `beam_size` stay **active**: the search continues from them. So the beam stays as wide as it was, however many have finished.
 #
 # Return two lists of indices into `tokens`.
 #
@@ -276,7 +276,7 @@ check("finished_and_active", finished_and_active)
 #
 # ★★☆ · 10 minutes · §6.1
 #
-# The search is over, and there are hypotheses of different length. Rank them by their **normalised score**, the log-probability
+# The search is over, and there are hypotheses of different lengths. Rank them by their **normalised score**, the log-probability
 # divided by the length normalisation of blank 2, and return the `n` best sentences.
 #
 # One thing is easy to get wrong: how long is a hypothesis? Count the tokens that the model generated. It generated eos; bos was
@@ -328,7 +328,7 @@ check("n_best", n_best)
 #
 # ★★★ · 25 minutes · §6.1
 #
-# Put it together, for one sentence. At first there is **one** prefix, bos, with log-probability 0. In each step all prefixes are
+# Put it all together, for one sentence. At first there is **one** prefix, bos, with log-probability 0. In each step all prefixes are
 # extended, and the candidates are sorted into finished and active ones. Take exactly `steps` steps, however many hypotheses have
 # finished. Of all finished hypotheses, return the best by normalised score. A prefix without eos after the last step doesn't count.
 #
@@ -428,8 +428,7 @@ print("the package", translator.beam_search([sentence])[0][0].text)
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade decoding` in a terminal
 # does the same.
 #
-# Then open [`transformer/decoding.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/decoding.py). It does the same for a whole batch at once, keeps keys and values in a cache, and knows when
-# it may stop early.
+# Then open [`transformer/decoding.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/decoding.py). It does the same for a whole batch at once, keeps keys and values in a cache, and stops early when it can.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
