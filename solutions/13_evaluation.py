@@ -159,7 +159,7 @@ check("clipped_matches", clipped_matches)
 #
 # ★☆☆ · 5 minutes
 #
-# Precision doesn't notice if words are missing. So BLEU penalises hypotheses with fewer words than the reference. With $c$ words in the
+# Precision doesn't notice missing words, so BLEU penalises hypotheses with fewer words than the reference. With $c$ words in the
 # hypothesis (the *candidate*) and $r$ in the reference:
 #
 # $$\mathrm{BP} = \begin{cases} e^{\,1 - r/c} & \text{if } c < r \\ 1 & \text{otherwise} \end{cases}$$
@@ -263,9 +263,9 @@ check("corpus_bleu", corpus_bleu)
 #
 # ★★☆ · 15 minutes
 #
-# To BLEU, a word with a wrong ending is simply wrong. chrF counts n-grams of **characters**, for $n$ from 1 to 6, without
-# spaces. It asks which fraction of the hypothesis's n-grams is right (precision), and which fraction of the reference's n-grams
-# was found (recall). $P$ and $R$ are their arithmetic means over $n$. Then, with $\beta = 2$:
+# To BLEU, a word with a wrong ending is simply wrong. chrF therefore counts n-grams of **characters**, for $n$ from 1 to 6, without
+# spaces. It measures what fraction of the hypothesis's n-grams is right (precision), and what fraction of the reference's n-grams was found (recall).
+# $P$ and $R$ are their arithmetic means over $n$. Then, with $\beta = 2$:
 #
 # $$\mathrm{chrF} = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R}$$
 #
@@ -330,7 +330,7 @@ check("chrf", chrf)
 # <details><summary>Hint</summary>
 #
 # ```text
-# take one draw after the other, and score both systems on its sentences
+# go through the draws, and score both systems on the sentences of each
 # a sentence that was drawn twice counts twice
 # one score for the whole draw: what do you have to add up before you divide?
 # compare the two scores, count the wins, and turn the count into a fraction
