@@ -24,7 +24,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
-# - At the end, your functions look into a trained model.
+# - At the end, your functions analyse the heads of a trained model.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -78,7 +78,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # How much does each head attend to the **previous** token? Row $i$ of the weights belongs to the query at position $i$, column $j$ to the key at
 # position $j$. Take the mean of the weights on the previous position over all queries of all sentences together. The first position has
-# no previous token and doesn't count. Neither does padding: its rows have weights like any others, but nobody uses them.
+# no previous token and doesn't count. Neither does padding: its rows have weights like any other, but nothing uses them.
 #
 # <details><summary>Hint</summary>
 #
@@ -123,7 +123,7 @@ check("one_back", one_back)
 #
 # ★☆☆ · 5 minutes · §4
 #
-# How sharp are a query's weights? Their entropy measures it. For a row of weights $w$, in **bits**:
+# The entropy of a query's weights measures how sharp they are. For a row of weights $w$, in **bits**:
 #
 # $$H = -\sum_j w_j \log_2 w_j.$$
 #
@@ -184,7 +184,7 @@ check("row_entropy", row_entropy)
 # leave out eos: keep as many rows and columns as there are pieces
 # for each target word: the mean of the rows of its pieces        (target words, source pieces)
 # for each source word: the sum of the columns of its pieces      (target words, source words)
-# for each row, the index of the largest weight and the index of the row are a link
+# for each row, the index of the largest weight and the index of the row form a link
 # ```
 #
 # There are two ways to select a word's pieces: `torch.tensor(target_word) == j` is True for those of word j; or a matrix of ones and zeros,
@@ -252,7 +252,7 @@ check("word_links", word_links)
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# You convert the whole test set, a list of lists, into one set. Make one set for each sentence.
+# You convert the whole test set, a list of lists, into one set. Make a set for each sentence.
 # </details>
 
 
@@ -373,8 +373,8 @@ for name, w in weights.items():
 
 
 # %% [markdown]
-# No head attends only to the previous token; layer 2, head 1 gives it more weight than any other. Next, cross-attention: which of its layers aligns the
-# words better?
+# No head attends only to the previous token; layer 2, head 1 gives it more weight than any other head does. Next, cross-attention: which of its layers
+# aligns the words better?
 
 
 # %% tags=["nbval-skip"]
@@ -398,7 +398,7 @@ for name, w in weights.items():
             print(f"{named(name, h)}     {rate:.2f}")
 
 # %% [markdown]
-# What happens without one of the heads in the encoder's second layer? Your function replaces the output projection. This is the loss per token:
+# What happens if you ablate one of the heads in the encoder's second layer? Your function replaces the output projection, and the cell prints the loss per token:
 
 # %% tags=["nbval-skip"]
 layer = model.get_submodule("encoder.1.self_attention")
@@ -423,7 +423,7 @@ for h in range(layer.n_heads):
     print(f"without head {h + 1}    {loss_without([h]):.3f}")
 
 # %% [markdown]
-# The head that attends most to the previous token is not the one whose removal hurts most. The chapter finds out what that one attends to.
+# The head that attends most to the previous token is not the one whose removal hurts most. The chapter shows what the latter attends to.
 
 # %% [markdown]
 # ## Done?
