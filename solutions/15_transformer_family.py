@@ -89,7 +89,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # - from 0.8 up to, but not including, 0.9, by the random token at the same position in `other`,
 # - 0.9 or above, it stays as it is.
 #
-# The random numbers are given, so that there is one right result. Return the model's input, and where the loss is computed: at **all** chosen tokens.
+# The random numbers are given, so there is only one right result. Return the model's input, and where the loss is computed: at **all** chosen tokens.
 #
 # <details><summary>Hint</summary>
 #
@@ -138,13 +138,13 @@ check("mask_tokens", mask_tokens)
 #
 # ★★☆ · 10 minutes · §3.2 of the T5 paper
 #
-# A **prefix language model** reads the beginning of a text, the prefix, in both directions, and writes the rest from left to right. So a query may attend to
+# A **prefix language model** reads the beginning of a text, the prefix, in both directions, and generates the rest from left to right. So a query may attend to
 #
-# - every key of the prefix,
-# - and to itself and every earlier key, as in GPT.
+# - every key of the prefix, and
+# - itself and every earlier key, as in GPT.
 #
-# Every sentence of a batch has a prefix of its own length. If the prefix is empty, this is GPT's causal mask; if it is the whole sentence, it is BERT's. As always in this course,
-# True means that attending is allowed.
+# The sentences of a batch have prefixes of different lengths. If the prefix is empty, this is GPT's causal mask; if it is the whole sentence, it is BERT's. As always in this
+# course, True means that attending is allowed.
 #
 # <details><summary>Hint</summary>
 #
@@ -190,7 +190,7 @@ check("prefix_mask", prefix_mask)
 # ★★☆ · 10 minutes
 #
 # In causal language modelling, a text is both the input and the label. The model reads all of it at once, and outputs logits at every position, which should predict the
-# token at the **next** position. So the last position has no label, and the first token is nobody's label.
+# token at the **next** position. So the last position has no label, and the first token is never a label.
 #
 # Return the mean cross-entropy over all labels of the batch that aren't padding. The check tries large logits, too.
 #
@@ -209,7 +209,7 @@ check("prefix_mask", prefix_mask)
 # </details>
 # <details><summary>Help: <code>Expected input batch_size (4) to match target batch_size (3).</code></summary>
 #
-# There is one position more among the logits than among the labels: nothing follows the last token.
+# The logits have one more position than the labels: nothing follows the last token.
 # </details>
 
 
@@ -291,7 +291,7 @@ check("classify", classify)
 # ```
 #
 # The model continues it token by token: `foxes`, and then `,`, because in the examples a comma follows each answer. The comma is the **stop token**. Append
-# what the model predicts to the tokens that it reads, stop at the comma or after `max_new_tokens`, and return the answer without the prompt and without the comma.
+# what the model predicts to the tokens that it reads, stop at the comma or after `max_new_tokens`, and return the answer without the prompt and the comma.
 #
 # Questions and answers may consist of several tokens, and there may be no example at all (zero-shot).
 #
@@ -353,8 +353,8 @@ check("few_shot_answer", few_shot_answer)
 # - **Ours:** first the queries of all heads, then the keys of all heads, then the values of all heads.
 # - **GPT-NeoX and BLOOM:** head by head: the query, key and value of the first head, then those of the second head, and so on.
 #
-# Both matrices have the same shape. If you load one in place of the other, no error is raised, and the model writes nonsense. Put the rows of such a matrix into our order. The bias has
-# the same order but only one axis, and your function should handle it as well.
+# Both matrices have the same shape. If you load one in place of the other, no error is raised, but the model generates nonsense. Put the rows of such a matrix into our order. The bias
+# is in the same order but has only one axis; your function should handle it as well.
 #
 # <details><summary>Hint</summary>
 #
