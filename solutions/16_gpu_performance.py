@@ -88,7 +88,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # - the arithmetic intensity, in FLOP per byte,
 # - the shortest possible time in seconds, if arithmetic and memory traffic happen at the same time,
 # - whether the product is compute-bound (True) or memory-bound (False) on this chip: **compute-bound** means that its arithmetic takes longer than its memory traffic,
-#   memory-bound that it is the other way round. (If both take equally long, it is neither; the check doesn't ask for that.)
+#   memory-bound that it is the other way round. (If both take equally long, it is neither; the check doesn't test that.)
 #
 # <details><summary>Hint</summary>
 #
@@ -183,14 +183,14 @@ check("update_softmax", update_softmax)
 #
 # ★★★ · 30 minutes
 #
-# Now with values. Go through keys and values block by block, and compute the output of attention,
+# Now include the values. Go through keys and values block by block, and compute the output of attention,
 #
 # $$\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}}\right)V,$$
 #
-# without ever having all scores of a query. Besides the maximum and the sum of the exponentials, keep their **weighted sum of values**. It is relative to the maximum, too. At the very end, divide one by the other.
+# without ever storing all scores of a query. Besides the maximum and the sum of the exponentials, keep the **weighted sum of the values**, with the exponentials as weights. It is relative to the maximum, too. At
+# the very end, divide it by the sum of the exponentials.
 #
-# The check refuses PyTorch's own attention, and code that has the scores of more than one block at once, be it in one table or in a list of blocks. The last block may be shorter than the others.
-# Large scores are among the inputs.
+# The check rejects PyTorch's own attention, and code that stores the scores of more than one block at once, whether in one table or in a list of blocks. The last block may be shorter than the others. The inputs include large scores.
 #
 # <details><summary>Hint</summary>
 #
@@ -244,8 +244,7 @@ check("blockwise_attention", blockwise_attention)
 #
 # ★★☆ · 10 minutes
 #
-# In bfloat16, 1 + 0.001 is 1, so a weight of 1 never moves if its steps are that small. In mixed precision the weight stays in **float32**. Only the forward and the backward pass run in bfloat16, with a
-# copy of the weight.
+# In bfloat16, 1 + 0.001 is 1, so a weight of 1 never moves if its steps are that small. In mixed precision the weight therefore stays in **float32**. Only the forward and backward passes run in bfloat16, with a copy of the weight.
 #
 # Train a weight with plain gradient descent: in each step, subtract the learning rate times the gradient. `gradient_of` runs both passes. It takes the weight in bfloat16, and returns the gradient in bfloat16.
 # Everything else is computed in float32.
@@ -292,8 +291,8 @@ check("mixed_precision", mixed_precision)
 #
 # ★★☆ · 15 minutes
 #
-# float16 has a smaller range than bfloat16, and small gradients would become 0. So the loss is multiplied by a large **scale** before the backward pass. The gradient is then too large by this factor, and may overflow: some of its numbers are infinite or NaN.
-# Write what follows, a training step with a scale that adapts itself, like PyTorch's `GradScaler`:
+# float16 has a smaller range than bfloat16, and small gradients would become 0. So the loss is multiplied by a large **scale** before the backward pass. The gradient is then larger by this factor, and may overflow: some of its numbers become infinite or
+# NaN. Write the rest of the training step, with a scale that adapts itself like that of PyTorch's `GradScaler`:
 #
 # - **Overflow.** If any number of the gradient is infinite or NaN, leave the weight as it is, halve the scale, and count the good steps from 0 again.
 # - **Otherwise**, convert the gradient to float32, divide it by the scale, and subtract the learning rate times the result from the weight. That was a good step. After `growth_interval` good steps in a row,
@@ -311,7 +310,7 @@ check("mixed_precision", mixed_precision)
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
 #
-# `if` needs a single truth value. `.all()` and `.any()` make one of a tensor.
+# `if` needs a single truth value. `.all()` and `.any()` reduce a tensor to one.
 # </details>
 # <details><summary>Help: <code>it returns one value, and should return 3: weight, scale, good_steps</code></summary>
 #
@@ -410,7 +409,7 @@ for n_tokens in (1, 64, 1024, 16_384):
         print(f"{name:16} {limits[0][0]:9.0f}   {marks}")
 
 # %% [markdown]
-# Decoding one sentence, one token at a time, is the first table: a product does one multiplication and one addition for each weight that it reads, and every GPU waits for its memory. Only large batches make use of the arithmetic.
+# The first table shows what decoding one sentence, token by token, is like: a product does one multiplication and one addition for each weight that it reads, and every GPU waits for its memory. Only large batches make good use of its arithmetic units.
 
 # %% [markdown]
 # ## Done?
@@ -419,7 +418,7 @@ for n_tokens in (1, 64, 1024, 16_384):
 # does the same.
 #
 # Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They call PyTorch's `GradScaler`, which does what your fifth blank does, and divide by the tokens of all batches
-# on all GPUs, as your sixth.
+# on all GPUs, as your sixth does.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
