@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: training the full model on WMT14
 #
-# Six blanks: how much arithmetic a run takes, and what it costs; test sentences in the training data; resuming after a crash, from the
-# right checkpoint and at the right sentence; and whether two scores may be compared (§5.1, §5.2 and §6.1 of the paper). Nothing is
+# Six blanks: how much arithmetic a run takes, and what it costs; test sentences in the training data; resuming after a crash, from the right
+# checkpoint and at the right sentence; and whether two scores are comparable (§5.1, §5.2 and §6.1 of the paper). Nothing is
 # trained here: this is what has to be right before and after.
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
@@ -84,7 +84,7 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 #   **each** query, as $2 \cdot k \cdot d$ weights. The decoder's mask saves nothing here: all scores are computed, and then half of
 #   them are hidden.
 #
-# Leave out biases and layer normalisation. The check compares with the operations that the package counts in a running model.
+# Leave out biases and layer normalisation. The check compares your result with the operations that the package counts in a running model.
 #
 # <details><summary>Hint</summary>
 #
@@ -138,7 +138,7 @@ check("training_flop", training_flop)
 # <details><summary>Hint</summary>
 #
 # ```text
-# seconds by the formula, with the peak in FLOP per second; 3,600 seconds are an hour
+# seconds by the formula, with the peak in FLOP per second; an hour has 3,600 seconds
 # hours times the watts of all GPUs times OVERHEAD are watt-hours; 1,000 of them are a kilowatt-hour
 # hours times GPUs are GPU-hours
 # ```
@@ -231,15 +231,15 @@ check("without_test_sentences", without_test_sentences)
 #
 # ★★☆ · 10 minutes
 #
-# A run was killed, perhaps in the middle of writing a checkpoint, and perhaps the disk has lost a file as well. For each checkpoint,
-# there is a record of the files that it needs, with their checksums. It is complete if **all** its files are on the disk, with the
+# A run was killed, perhaps in the middle of writing a checkpoint, and the disk may have lost a file, too. For each checkpoint, there is a record of
+# the files that it needs, with their checksums. A checkpoint is complete if **all** its files are on the disk, with the
 # **right** checksums. Return the step of the newest complete checkpoint, which is the one with the largest step, or None if there is none.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # go through the checkpoints: is each of its files on the disk, with the same checksum?
-# a dict's method get returns None for a missing file, and that is no checksum
+# a dict's method get returns None for a missing file, which equals no checksum
 # of the steps that remain, the largest; max has an argument for the case that there are none
 # ```
 # </details>
@@ -284,8 +284,8 @@ check("newest_complete", newest_complete)
 # ranks, each takes every `world_size`-th part: rank 0 takes the parts 0, `world_size`, 2 · `world_size`, …; rank 1 takes the parts 1,
 # `world_size` + 1, 2 · `world_size` + 1, … In a step, each rank processes `accumulation` of its own parts, one after the other (gradient accumulation).
 #
-# The run was killed, and the checkpoint says that `step` steps of this epoch are done. Return the parts that are left for one rank. All
-# ranks together use every part exactly once: those before the crash, and these.
+# The run was killed. According to its checkpoint, `step` steps of this epoch are done. Return the parts that are left for one rank. Together, the
+# ranks use every part exactly once: those before the crash, and these.
 #
 # <details><summary>Hint</summary>
 #
@@ -324,8 +324,8 @@ check("parts_left", parts_left)
 #
 # ★★☆ · 15 minutes
 #
-# A score of sacreBLEU has a signature, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`: settings with their names and
-# values. Two scores may be compared if all settings are equal. The `version` isn't a setting, so leave it out.
+# A sacreBLEU score has a signature, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`: settings with their names and
+# values. Two scores can be compared if all settings are equal. The `version` isn't a setting, so leave it out.
 #
 # Return the settings that differ, each with a pair of values, as a tuple or a list. Where a signature lacks a setting, its value is None. The order of the
 # settings doesn't matter.
@@ -369,8 +369,8 @@ check("different_settings", different_settings)
 # %% [markdown]
 # ## Estimate your own run
 #
-# `given.training_flop` and `given.run_costs` are your own functions once their checks show ✓, and the course's until then. This cell
-# estimates the paper's base model: 100,000 steps of about 25,000 target tokens (§5.1, §5.2), in sentences of 30 tokens. Put in your GPU,
+# `given.training_flop` and `given.run_costs` are your own functions once their checks show ✓, and the course's until then. This cell estimates the
+# training of the paper's base model: 100,000 steps of about 25,000 target tokens (§5.1, §5.2), in sentences of 30 tokens. Put in your GPU,
 # and the price that you would pay for it. The utilisation of 15% is the chapter's estimate.
 
 # %% tags=["nbval-skip"]
