@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: the capstone
 #
-# Fill in eight blanks, and you have a translator that consists of your own code. You have written each part before, on its own; here they have to fit
+# Fill in eight blanks, and you have a translator built from your own code. You have written each part before, on its own; here they have to fit
 # together. Then you train it, and it translates sentences that it has never seen (§3 and §5 of the paper).
 #
 # - **No ready-made parts.** Use linear layers, norms and tensor operations, but not `nn.Transformer`, `nn.MultiheadAttention` or
@@ -243,7 +243,7 @@ check("encoder_layer", encoder_layer)
 #
 # ★☆☆ · 15 minutes · §3.1, §3.2.3
 #
-# The same with one more sublayer: between the two, cross-attention attends from the target to the memory, with weights and a mask of its own.
+# The decoder layer has one more sublayer: between the two, cross-attention attends from the target to the memory, with weights and a mask of its own.
 #
 # <details><summary>Hint</summary>
 #
@@ -388,7 +388,7 @@ check("translation_loss", translation_loss)
 #
 # $$d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2}).$$
 #
-# Clip the gradient to the norm 1, over all weights together. You may use `torch.optim` and `torch.nn.utils`. The loop does not depend on what it trains: the check lets it fit
+# Clip the gradient to the norm 1, over all weights together. You may use `torch.optim` and `torch.nn.utils`. The loop does not depend on what it trains: the check has it fit
 # a straight line.
 #
 # <details><summary>Hint</summary>
@@ -407,7 +407,7 @@ check("translation_loss", translation_loss)
 # </details>
 # <details><summary>Help: <code>object of type 'list_iterator' has no len()</code></summary>
 #
-# Batches may be any iterable, so their number need not be known in advance. A `for` loop is all you need.
+# The batches may be any iterable, so their number need not be known in advance. A `for` loop is all you need.
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
@@ -578,7 +578,7 @@ for pair, translation in zip(unseen[:8], translations, strict=False):
 print(corpus_bleu(translations, [[pair.target for pair in unseen]]))
 
 # %% [markdown]
-# Your turn: change one thing and train again. Try twice as many epochs, embeddings without the factor $\sqrt{d_\text{model}}$, one head instead of four, no warm-up, or no encoder layers. Write down what you expect for the BLEU score before you run it.
+# Your turn: change one thing and train again. Try twice as many epochs, embeddings without the factor $\sqrt{d_\text{model}}$, one head instead of four, no warm-up, or no encoder layers. Before you run it, write down the BLEU score that you expect.
 
 # %% [markdown]
 # ## Done?
