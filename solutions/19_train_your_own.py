@@ -20,7 +20,7 @@
 #   notebook from GitHub, so choose *File → Save a copy in Drive* now.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can use those before it as `given.name`: these are your own once their checks show ✓, and the course's until then. So you can skip one and come back later.
-# - Don't modify the inputs of your functions: the checks notice. Only a model that you train or set to a mode changes.
+# - Don't modify the inputs of your functions: the checks notice. The only exception is a model that you train or switch to another mode.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
@@ -128,11 +128,11 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # </details>
 # <details><summary>Help: <code>cannot assign module before Module.__init__() call</code></summary>
 #
-# `super().__init__()` has to be the first line of `__init__`: it creates the lists into which modules are entered.
+# `super().__init__()` has to be the first line of `__init__`: it creates the tables in which modules are registered.
 # </details>
 # <details><summary>Help: <code>Module [DecoderLayer] is missing the required "forward" function</code></summary>
 #
-# `forward` is either missing, or it is indented too far and became a function inside `__init__`.
+# Either `forward` is missing, or it is indented too far and became a function inside `__init__`.
 # </details>
 
 
@@ -245,8 +245,7 @@ check("Transformer", Transformer)
 # %% [markdown]
 # ### Your model, with weights that somebody else trained
 #
-# The shape of your model is that of the course's `pocket-small`, so it can take over its weights: `shipped_weights` gives them your names, and `load_state_dict` accepts them only if every name and every shape
-# is right. Then both must translate alike.
+# Your model has the same shape as the course's `pocket-small`, so it can use its weights: `shipped_weights` gives them your names, and `load_state_dict` accepts them only if every name and every shape is right. Then both must give the same translation.
 
 # %% tags=["nbval-skip"]
 import transformer
@@ -273,10 +272,10 @@ assert yours == shipped.greedy_search([sentence])[0]
 # Group sentence pairs into batches. The ids of each sentence include its special tokens already.
 #
 # 1. Sort the pairs by the length of their **longer** side; pairs of the same length keep their order.
-# 2. Fill one batch after the other. The size of a batch is its number of pairs times the length of its longest sentence, be that a source or a target, and must be at most `max_tokens`. So padding
-#    counts, but the two sides aren't added up. When the next pair would make the batch too large, start a new one. A pair that is too long by itself gets a batch of its own.
+# 2. Fill one batch after the other. The size of a batch is its number of pairs times the length of its longest sentence, source or target, and must be at most `max_tokens`. So padding counts, but
+#    the two sides aren't added up. When the next pair would make the batch too large, start a new one. A pair that is too long by itself gets a batch of its own.
 # 3. Pad each side of a batch at the end with `PAD`.
-# 4. Shuffle the batches: the same seed always gives the same order, other seeds give other orders.
+# 4. Shuffle the batches: the same seed always gives the same order, and other seeds give other orders.
 #
 # <details><summary>Hint</summary>
 #
@@ -333,7 +332,7 @@ check("token_batches", token_batches)
 # ★★☆ · 15 minutes
 #
 # Compute the mean cross-entropy over all labels that aren't padding, of all batches together, in evaluation mode and without recording gradients. As in training, the decoder reads the target without its last token, and the labels are the target without its
-# first. Afterwards, the model is in the same mode as before.
+# first. Afterwards, the model should be in the same mode as before.
 #
 # <details><summary>Hint</summary>
 #
@@ -382,7 +381,7 @@ check("validation_loss", validation_loss)
 # In each epoch, train on all batches **in training mode**: compute the loss, reset the gradients, run backward, clip the gradient to the norm 1, and let the optimiser step. Then validate. Stop after `max_epochs`, or as soon as
 # the validation loss hasn't fallen below its lowest value for `patience` epochs in a row. At the end, the model has the weights of its **best** epoch, the one with the lowest validation loss.
 #
-# The loop doesn't depend on what it trains: the check lets it fit a straight line, and makes up the validation losses.
+# The loop doesn't depend on what it trains: the check has it fit a straight line, and makes up the validation losses.
 #
 # <details><summary>Hint</summary>
 #
@@ -454,7 +453,7 @@ check("fit", fit)
 # ★★☆ · 15 minutes · §6.1
 #
 # Translate all batches in evaluation mode, and compute the BLEU score of all translations together with sacrebleu's `corpus_bleu`. The references are the targets, without padding, `BOS` and `EOS`.
-# Whether you switch the model back to the mode in which you found it is up to you.
+# You may leave the model in evaluation mode.
 #
 # <details><summary>Hint</summary>
 #
@@ -599,7 +598,7 @@ for source, target in data.train[:3]:
 #
 # ★★★ · 20 minutes · §5
 #
-# Put it all together, and train a translator from scratch. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. As in blank 4, padding doesn't count in the loss. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
+# Put it all together, and train a translator from scratch. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. As in blank 4, padding doesn't count in the loss. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for signs of mistakes in the curves and in the model, and translates the test sentences.
 #
 # **The goal is a BLEU score of at least 40**, within two minutes of computing time, evaluation included. The course's solution needs less than half a minute on one core. Start with the sizes in the hint.
 #
@@ -697,15 +696,15 @@ given.plot_attention(
 )
 
 # %% [markdown]
-# Your turn: change one thing and train again. Leave out the dropout, the clipping, the factor $\sqrt{d_\text{model}}$ or the final norms; give the output layer a weight of its own instead of the embedding's; train with twice as many layers. Write down what you expect before you run it.
+# Your turn: change one thing and train again. Leave out the dropout, the clipping, the factor $\sqrt{d_\text{model}}$ or the final norms; give the output layer a weight of its own instead of the embedding's; train with twice as many layers. Before you run it, write down what you expect.
 
 # %% [markdown]
 # ## Done?
 #
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade train_your_own` in a terminal
-# does the same. The grader trains your model, too, which takes its time.
+# does the same. The grader trains your model, too, which takes a while.
 #
-# Then open [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). It does the same with more comfort: it can be interrupted and resumed, it averages checkpoints, and it trains on several GPUs.
+# Then open [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). It does the same and more: it can be interrupted and resumed, averages checkpoints, and trains on several GPUs.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
