@@ -372,7 +372,7 @@ class Exercise:
                 return Finding(found.title, where + found.text)
         if len(places) == 1 < len(self.results):
             name = _name_of_result(self.results[places[0]])
-            return Finding("one of the results is wrong", f"Only {name} is wrong; everything else is right already.")
+            return Finding("one of the results is wrong", f"Only {name} is wrong; everything else is right.")
         return None
 
     def _call_on_all(self, function: Function) -> list[CallResult]:
@@ -599,7 +599,7 @@ def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
     start = f"Your code doesn't use {listed}" if is_certain else f"Your result stays the same whatever {listed} {verb}"
     return Finding(
         "an argument isn't used",
-        f"{start}. Is a step missing, or does something else stand in its place, such as a fixed number?",
+        f"{start}. Is a step missing, or is something else in its place, such as a fixed number?",
     )
 
 

@@ -17,16 +17,16 @@ EXPLANATIONS = {
         "the axes you had in mind."
     ),
     r"IndexError: index out of range in self": (
-        "An id is as large as the table or larger. Is this the table that belongs to these ids, and its axis of rows?"
+        "An id is too large for the table. Is this the table that belongs to these ids, and do you index its rows?"
     ),
     r"IndexError: (list|string|tuple|deque).* out of range|IndexError: pop from empty": (
-        "Your code takes an entry that isn't there. What if the list is empty, or you are at its end?"
+        "Your code takes an entry that isn't there. What if the list is empty, or you have reached its end?"
     ),
     r"KeyError: .*already exists": (
-        "The module has an attribute of this name already: it was assigned before. One of the two steps is enough."
+        "The module already has an attribute of this name: it was assigned before. One of the two steps is enough."
     ),
     r"KeyError": ("There is no entry with this key. What should happen when a key is missing?"),
-    r"ZeroDivisionError": ("The number that you divide by can be 0. When is it, and what should the result be then?"),
+    r"ZeroDivisionError": ("The number that you divide by can be 0. When is that, and what should the result be then?"),
     r"ValueError: (min|max)\(\)|ValueError: .*(empty sequence|iterable argument is empty)|IndexError: .*max\(\)": (
         "There is nothing left to choose from. What should happen then?"
     ),
@@ -41,20 +41,20 @@ EXPLANATIONS = {
     ),
     r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
     r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
-        "These two tensors can't be multiplied: the last axis of the first must be as long as the "
-        "second-to-last axis of the second, and the axes before must agree. Does each come from the input you meant, "
-        "and does one of them have to be transposed?"
+        "These two tensors can't be multiplied: the last axis of the first must be as long as the second-to-last axis "
+        "of the second, and the axes before these must agree. Does each come from the input you meant, and does one of "
+        "them have to be transposed?"
     ),
     r"RuntimeError: shape '.*' is invalid": (
         "The product of the new lengths isn't the tensor's number of elements. Which length belongs to which axis? See "
         "the shapes below."
     ),
     r"RuntimeError: view size is not compatible": (
-        "`view` can't be used here, since the tensor's numbers don't lie in memory in this order: after a "
-        "`transpose`, or in a slice. `reshape` copies them if it has to."
+        "`view` can't be used here, because the tensor's numbers aren't in this order in memory, as after a "
+        "`transpose` or in a slice. `reshape` copies them if it has to."
     ),
     r"RuntimeError: stack expects a non-empty": (
-        "There is nothing to put together: the list is empty. When is it, and what should happen then?"
+        "There is nothing to put together: the list is empty. When is that, and what should happen then?"
     ),
     r"RuntimeError: (stack expects|Sizes of tensors must match|Tensors must have same number)": (
         "The tensors that you put together have different shapes. Which axis differs, and should it?"
@@ -142,8 +142,8 @@ EXPLANATIONS = {
     ),
     r"ValueError: zip\(\)": ("`zip(…, strict=True)` got sequences of different lengths."),
     r"(UnboundLocalError|NameError)": (
-        "This name has no value yet. Is it spelled as elsewhere, and set on every path, also when a loop or an "
-        "`if` isn't entered?"
+        "This name has no value yet. Is it spelled as elsewhere, and set on every path, even when a loop or an `if` "
+        "isn't entered?"
     ),
     r"TypeError: .*(missing|takes|unexpected keyword|multiple values for)": (
         "This call has the wrong arguments: compare it with the description of the function."

@@ -75,7 +75,7 @@ def _what_next(count: int, hint: Sequence[str]) -> str:
         return "This blank has no hint."
     if count < len(hint):
         return f"Line {count} of {len(hint)}. Run the command again for the next one."
-    return "That is the whole hint. Write what you have: the check tells you which mistake is in it."
+    return "That is the whole hint. Write what you can: the check explains what is wrong with it."
 
 
 def _read(file: Path) -> dict[str, dict[str, int]]:

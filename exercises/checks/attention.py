@@ -823,8 +823,8 @@ def _(
 
 @multi_head_attention.mistake(
     "heads split without swapping axes",
-    "You reshape to (batch, heads, length, d_head) at once. That mixes positions: split the last axis first, and "
-    "then swap two axes, and the same backwards at the end.",
+    "You reshape to (batch, heads, length, d_head) at once. That mixes positions: split the last axis first, and then "
+    "swap two axes. At the end, do the same in reverse.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int

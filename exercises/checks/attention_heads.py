@@ -109,7 +109,7 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 @one_back.mistake(
     "the mask is off by one row",
     "You include one row too many of each short sentence, the first of its padding. The diagonal starts with the "
-    "second query, so the mask has to, as well.",
+    "second query, so the mask has to start there, too.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(-1, -2, -1), real[:, :-1])
@@ -577,7 +577,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 @alignment_error_rate.mistake(
     "the mean of the sentences",
-    "You compute a rate for each sentence and average. Add up the sizes over all sentences first, then divide.",
+    "You compute a rate for each sentence and average these. Add up the sizes over all sentences first, then divide.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     rates = [_aer(*_counts([a], [s], [p])) for a, s, p in zip(found, sure, possible, strict=True)]

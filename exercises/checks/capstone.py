@@ -475,7 +475,7 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 @attend.mistake(
     "heads split without swapping axes",
     "You reshape to (batch, heads, length, d_head) at once, and back in the same way. That mixes positions: split the "
-    "last axis first, and then swap two axes, and backwards at the end.",
+    "last axis first, and then swap two axes. At the end, do the same in reverse.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     def split(x: Tensor, n_heads: int) -> Tensor:
@@ -552,7 +552,7 @@ def _feed_forward(
 
 
 @encoder_layer.mistake(
-    "no residual connections", "The input of each sublayer should be added to its output. You add it in neither."
+    "no residual connections", "The input of each sublayer should be added to its output, but you never add it."
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](_look_up(layer.attention, x, x, mask))
@@ -1113,8 +1113,8 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 
 @next_token_logits.mistake(
     "each decoder layer reads the encoder layer of its own height",
-    "Your decoder layers read what the encoder layer of the same number returns. All of them read the output of the "
-    "last one.",
+    "Your decoder layers read the output of the encoder layer with the same number. All of them should read the "
+    "output of the last one.",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     real = (source != PAD)[:, None, None]
@@ -1322,8 +1322,8 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 @translation_loss.mistake(
     "ε comes on top",
-    "Your probabilities sum to 1 + ε: all tokens share ε, but the right token still has all of its 1. Who gives away "
-    "what is shared?",
+    "Your probabilities sum to 1 + ε: all tokens share ε, but the right token still has all of its 1. Where should "
+    "the ε that they share come from?",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     right, real = _losses(model, source, target, 0.0)
@@ -1399,7 +1399,7 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 @translation_loss.mistake(
     "the logits reshaped instead of transposed",
-    "You bring the logits into the shape that `F.cross_entropy` expects by cutting their numbers up anew, so they "
+    "You bring the logits into the shape that `F.cross_entropy` expects by regrouping their numbers, which then "
     "belong to other tokens and positions. Swap the two axes instead.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:

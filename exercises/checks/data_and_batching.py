@@ -651,7 +651,7 @@ def _(lengths: list[int], batches: Rows) -> float:
 
 
 @padding_share.mistake(
-    "the share rounded down", "You divide by `//`, so every share becomes 0. `/` keeps the fraction."
+    "the share rounded down", "You divide with `//`, so every share becomes 0. `/` keeps the fraction."
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return (_cells(lengths, batches) - sum(lengths)) // _cells(lengths, batches)
@@ -850,8 +850,8 @@ def _(lengths: list[int], budget: int) -> Rows:
 
 @batches_by_tokens.mistake(
     "ties in reverse order",
-    "Sentences of the same length come in reverse order. Did you sort from long to short, and reverse the list? "
-    "Then ties are reversed with it.",
+    "Sentences of the same length come in reverse order. Did you sort from long to short, and reverse the list? That "
+    "reverses the ties as well.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     reverse = batches_by_tokens.reference(lengths[::-1], budget)
@@ -1127,7 +1127,7 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 @read_on.mistake(
     "each epoch in the order of the numbers",
-    "You count the batches from 0 up. `order` says in which order they come.",
+    "You count the batches from 0 up. `order` returns the order in which they come.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(lambda e: list(range(len(order(e)))), epoch, step, count)

@@ -65,7 +65,7 @@ def _check(tokens: list[int]) -> None:
     if len(tokens) > MAX_TOKENS:
         raise RefusedError(
             f"it doesn't stop by itself\nYour search has passed {MAX_TOKENS} tokens to the model, and would go on for "
-            "ever, because this model never generates eos. Which argument tells when to stop?"
+            "ever, because this model never generates eos. Which argument limits the length?"
         )
 
 
@@ -351,7 +351,7 @@ def _(length: int, length_penalty: float) -> float:
 
 @length_normalization.mistake(
     "rounded down",
-    "You divide by `//`, so the fraction is rounded down before it is raised to the power.",
+    "You divide with `//`, so the fraction is rounded down before it is raised to the power.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) // 6) ** length_penalty)
@@ -907,7 +907,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 @n_best.mistake(
     "each sentence beside its score",
-    "The order is right, and so are the sentences. Return only them, without the log-probabilities.",
+    "The order is right, and so are the sentences. Return only these, without the log-probabilities.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypothesis]:
     values = {tuple(tokens[1:-1]): value for value, tokens in hypotheses}

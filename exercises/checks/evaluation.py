@@ -369,7 +369,7 @@ def _(c: int, r: int) -> float:
 
 @brevity_penalty.mistake(
     "the fraction upside down",
-    "You divide c by r. Then a shorter hypothesis gets more, not less.",
+    "You divide c by r. Then a shorter hypothesis gets a larger result, not a smaller one.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(1 - c / r) if c < r else 1.0)
@@ -377,7 +377,7 @@ def _(c: int, r: int) -> float:
 
 @brevity_penalty.mistake(
     "the fraction rounded down",
-    "You divide by `//`, so the fraction is rounded down.",
+    "You divide with `//`, so the fraction is rounded down.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(1 - r // c) if c < r else 1.0)
@@ -789,8 +789,8 @@ def _(hypothesis: str, reference: str) -> float:
 
 @chrf.mistake(
     "n without matches skipped",
-    "You skip each n without matches, so only the lengths that went well count. Its precision and its recall are 0, "
-    "and belong in the means.",
+    "You skip each n without matches, so only the lengths that went well count. The precision and recall of such an n "
+    "are 0, and belong in the means.",
 )
 def _(hypothesis: str, reference: str) -> float:
     shares = [pair for pair in _shares(hypothesis.replace(" ", ""), reference.replace(" ", "")) if pair[0]]

@@ -159,8 +159,8 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 @stacks.mistake(
     "as many decoder layers as encoder layers",
-    "You run through the decoder as often as the encoder has layers. The two stacks may be of different height: "
-    "each has a list of its own.",
+    "You run through the decoder as often as the encoder has layers. The two stacks may differ in depth: each has a "
+    "list of its own.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return _decoded(target, [_encoded(source, encoder)] * len(encoder), decoder[: len(encoder)])
@@ -389,7 +389,7 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "the mean rounded down",
-    "You divide by `//`, so the mean of an odd sum is rounded down. It needn't be a whole number.",
+    "You divide with `//`, so the mean of an odd sum is rounded down. It needn't be a whole number.",
 )
 def _(n_in: int, n_out: int) -> float:
     return 1 / math.sqrt((n_in + n_out) // 2)

@@ -606,7 +606,7 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 @update_softmax.mistake(
     "the scores without the maximum",
     "Your old sum is right. But the new exponentials are those of the scores themselves: subtract the new maximum "
-    "first, as large scores overflow.",
+    "first, because large scores overflow.",
 )
 def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     new_maximum = _raised(maximum, scores)
@@ -633,7 +633,7 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 @update_softmax.mistake(
     "averaged over the block",
-    "You average the exponentials of the block. Their sum is needed.",
+    "You average the exponentials of the block. Add them up instead.",
 )
 def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     new_maximum = _raised(maximum, scores)
@@ -678,8 +678,8 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 @update_softmax.mistake(
     "a softmax of the block",
-    "You add a softmax of the block, and the weights of a softmax always sum to one. The sum of the exponentials is "
-    "needed before it is divided by anything.",
+    "You add a softmax of the block, and the weights of a softmax always sum to one. Add the sum of the exponentials, "
+    "before it is divided by anything.",
 )
 def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     new_maximum = _raised(maximum, scores)
@@ -716,7 +716,7 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 @update_softmax.mistake(
     "the place of the maximum",
-    "You take where the largest score of the block is. Its value is needed.",
+    "You take the position of the largest score in the block. Take its value.",
 )
 def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
     new_maximum = torch.maximum(maximum, scores.argmax(dim=-1).float())
@@ -1085,7 +1085,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 @blockwise_attention.mistake(
     "the root of the block size",
-    "You divide the scores by the root of the block size. It is d_k, the length of a query, whose root is needed.",
+    "You divide the scores by the root of the block size. Divide them by the root of d_k, the length of a query.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, divisor=math.sqrt(block))
@@ -1094,7 +1094,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 @blockwise_attention.mistake(
     "the root of the number of keys",
-    "You divide the scores by the root of the number of keys. It is d_k, the length of a query, whose root is needed.",
+    "You divide the scores by the root of the number of keys. Divide them by the root of d_k, the length of a query.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, divisor=math.sqrt(key.size(-2)))
@@ -1103,8 +1103,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
 
 @blockwise_attention.mistake(
     "the root of the number of queries",
-    "You divide the scores by the root of the number of queries. It is d_k, the length of each of them, whose root is "
-    "needed.",
+    "You divide the scores by the root of the number of queries. Divide them by the root of d_k, the length of each "
+    "query.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     weighted, total = _flash(query, key, value, block, divisor=math.sqrt(query.size(-2)))
@@ -1856,7 +1856,7 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 @loss_scaling_step.mistake(
     "halved by //",
-    "You halve the scale by `//`, which rounds down. A scale of 1 becomes 0, and then every gradient is 0 or NaN.",
+    "You halve the scale with `//`, which rounds down. A scale of 1 becomes 0, and then every gradient is 0 or NaN.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if _overflows(gradient):
@@ -2020,8 +2020,8 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 @loss_scaling_step.mistake(
     "a good step after all",
-    "After an overflow you halve the scale, but then go on as in a good step: you subtract the gradient, and count the "
-    "step. Nothing more may happen then.",
+    "After an overflow you halve the scale, but then go on as in a good step: you subtract the gradient, and count "
+    "the step. Nothing more should happen after an overflow.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if _overflows(gradient):
@@ -2095,8 +2095,8 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 @loss_scaling_step.mistake(
     "the scale grows from the step before on",
-    "Your scale doubles as soon as one good step is missing, and not only after `growth_interval` of them. Which "
-    "number do you compare?",
+    "Your scale doubles when one good step is still missing, not after `growth_interval` of them. Which number do you "
+    "compare?",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     interval = min(interval, good + 1) if good + 2 >= interval else interval

@@ -432,8 +432,8 @@ for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
 
 @smoothed_loss.mistake(
     "p and q swapped",
-    "You multiply p by the logarithm of q. It should be the other way round: q are the weights, and the logarithm is "
-    "that of the model's probabilities.",
+    "You multiply p by the logarithm of q. It should be the other way round: q contains the weights, and the "
+    "logarithm is that of the model's probabilities.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return -(logits.softmax(-1) * smoothed_target.reference(target, logits.size(1), smoothing).log()).sum(-1)
@@ -466,7 +466,7 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     guard=forbid(
         AUTOGRAD,
         "That is what `backward`, `torch.autograd.grad` and `torch.func.grad` do. Here you work out the derivative by "
-        "hand: the result is a formula of `logits` and `q`.",
+        "hand: the result is a formula in `logits` and `q`.",
     ),
     keep=("q",),
     differentiable=False,
@@ -554,7 +554,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 
 @gradient.mistake(
     "the inner derivative left out",
-    "The derivative of a logarithm is one divided by what is in it, but that is not all: what is in it depends on z, "
+    "The derivative of a logarithm is one divided by its argument, but that is not all: the argument depends on z, "
     "too. Multiply by its derivative.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
@@ -671,8 +671,8 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 @mean_loss.mistake(
     "losses of 0 taken for padding",
-    "You count the losses that aren't 0. A token that the model is certain of has the loss 0, and counts "
-    "nevertheless: the target tells what is padding.",
+    "You count the losses that aren't 0. A token that the model is certain of has the loss 0, but still counts: the "
+    "target shows what is padding.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     losses = losses * (target != pad_id)
@@ -691,7 +691,7 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 @mean_loss.mistake(
     "losses of 0 left out, padding included",
     "You average the losses that aren't 0. Padding has a loss here as well, and a token that the model is certain of "
-    "has the loss 0: the target tells what is padding.",
+    "has the loss 0: the target shows what is padding.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return losses.sum() / (losses != 0).sum().clamp(min=1)
@@ -699,7 +699,7 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 @mean_loss.mistake(
     "only larger ids counted",
-    "You count the ids above `pad_id`. All ids but this one are real, also smaller ones.",
+    "You count the ids above `pad_id`. All other ids are real, smaller ones included.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target > pad_id

@@ -479,8 +479,8 @@ def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 
 @dropout.mistake(
     "kept below 1 - rate",
-    "You keep a value if its number is below 1 - rate. As many are kept, but here those below the rate are to be "
-    "dropped.",
+    "You keep a value if its number is below 1 - rate. As many are kept, but here a value is dropped if its number is "
+    "below the rate.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw < 1 - rate) / (1 - rate) if training else x

@@ -110,7 +110,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "the exponent rounded down",
-    "You divide by `//`, so nearly all your exponents are the same. They are fractions.",
+    "You divide with `//`, so nearly all your exponents are the same. They are fractions.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-torch.arange(0, d_model, 2) // d_model).float()
@@ -118,7 +118,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "divided by d_model outside the exponent",
-    "You divide the power by d_model. The division belongs into the exponent: put brackets around it.",
+    "You divide the power by d_model. The division belongs in the exponent: put brackets around it.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-2 * torch.arange(d_model // 2)) / d_model
@@ -206,8 +206,8 @@ def _(length: int, d_model: int) -> Tensor:
 
 @sinusoidal_encoding.mistake(
     "sines only",
-    "Each pair has the same sine twice. The second number should be the cosine, which tells apart the two angles that "
-    "have the same sine.",
+    "Each pair has the same sine twice. The second number should be the cosine, which distinguishes the two angles "
+    "that have the same sine.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model)

@@ -134,7 +134,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 @count_pairs.mistake(
     "pairs that don't overlap",
-    "You go on by two symbols, and miss every second pair. Each symbol but the last begins a pair.",
+    "You move on by two symbols, so you miss every second pair. Each symbol but the last begins a pair.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     found: Counter[SymbolPair] = Counter()
@@ -154,7 +154,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 @count_pairs.mistake(
     "the first occurrence counted as one",
-    "When a pair occurs for the first time, you count 1. It counts as often as its word occurs, the first time, too.",
+    "When a pair occurs for the first time, you count 1. It counts as often as its word occurs, even the first time.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     found: dict[SymbolPair, int] = {}

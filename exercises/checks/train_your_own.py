@@ -1133,7 +1133,7 @@ def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
 
 @token_batches.mistake(
     "one sentence too few",
-    "You close a batch when it is exactly full. A batch may reach the budget, it must not exceed it.",
+    "You close a batch when it is exactly full. A batch may reach the budget, but must not exceed it.",
 )
 def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
     return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: len(rows) * _longer(rows[-1]) < most)
@@ -1517,8 +1517,8 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 
 @validation_loss.mistake(
     "gradients recorded",
-    "Your loss is right, but PyTorch records everything for a backward pass that never comes. That takes a multiple "
-    "of the memory; turn it off.",
+    "Your loss is right, but PyTorch records everything for a backward pass that never comes. That takes several "
+    "times the memory; turn it off.",
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches, grad=True)
@@ -1778,7 +1778,7 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 
 @validation_loss.mistake(
     "only the first batch",
-    "This is the loss of the first batch. Does your loop return at its end, and not after it?",
+    "This is the loss of the first batch. Is your `return` inside the loop?",
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     return _validate(model, batches[:1])
@@ -2169,8 +2169,8 @@ def _(model: nn.Module, optimizer: torch.optim.Optimizer, epoch_batches: Any, *r
 
 @fit.mistake(
     "patience for all bad epochs together",
-    "You count the epochs without improvement of the whole training. Only those since the last improvement count: "
-    "begin anew with each.",
+    "You count all epochs without improvement since training began. Only those since the last improvement count: "
+    "start again at 0 after each.",
 )
 def _(
     model: nn.Module,
@@ -2300,7 +2300,7 @@ def _(*inputs: Any) -> Any:
 
 @fit.mistake(
     "one epoch too few",
-    "You train for one epoch less than max_epochs, and your epochs count from 1. Count from 0.",
+    "You train for one epoch fewer than max_epochs, and your epochs count from 1. Count from 0.",
 )
 def _(*inputs: Any) -> Any:
     *first, max_epochs, patience = inputs
@@ -2532,7 +2532,7 @@ def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
 
 @bleu_score.mistake(
     "capitals ignored",
-    "In your score, a capital is as good as a small letter. sacrebleu tells them apart by default, and only scores "
+    "In your score, capital and small letters are the same. sacrebleu distinguishes them by default, and only scores "
     "with the same settings can be compared.",
 )
 def _(*inputs: Any) -> float:
@@ -2541,8 +2541,8 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "not tokenized",
-    "You turn off sacrebleu's tokenization, so a word with a full stop behind it is another word. Only scores with "
-    "the same settings can be compared: keep the defaults.",
+    "You turn off sacrebleu's tokenization, so a word followed by a full stop is another word. Only scores with the "
+    "same settings can be compared: keep the defaults.",
 )
 def _(*inputs: Any) -> float:
     return _bleu(*_texts(*inputs), tokenize="none")
@@ -2577,7 +2577,7 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "only the first batch",
-    "You score the first batch only. Does your loop return at its end, and not after it?",
+    "You score the first batch only. Is your `return` inside the loop?",
 )
 def _(*inputs: Any) -> float:
     model, batches, *functions = inputs
@@ -2586,8 +2586,8 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "all sentences as a single one",
-    "You join all translations to one text, and all references. Then words of different sentences form n-grams: keep "
-    "the sentences apart.",
+    "You join all translations into one text, and all references. Then words of different sentences form n-grams: "
+    "keep the sentences apart.",
 )
 def _(*inputs: Any) -> float:
     return _bleu(*([" ".join(texts)] for texts in _texts(*inputs)))
@@ -2624,7 +2624,7 @@ def _(*inputs: Any) -> float:
 
 @bleu_score.mistake(
     "bos removed, eos and padding left",
-    "You remove the first token of each reference, bos. Remove eos and the padding behind it, too.",
+    "You remove the first token of each reference, bos. Remove eos and the padding after it, too.",
 )
 def _(*inputs: Any) -> float:
     return _bleu(*_texts(*inputs, special=(BOS,)))
@@ -2749,7 +2749,7 @@ def _(*inputs: Any) -> None:
 
 
 @plot_losses.mistake(
-    "the best epoch isn't marked", "The vertical line is missing that shows which epoch's weights are kept."
+    "the best epoch isn't marked", "The vertical line that shows which epoch's weights are kept is missing."
 )
 def _(*inputs: Any) -> None:
     _draw_losses(*inputs, marked=False)
@@ -2805,7 +2805,7 @@ def _(axes: Axes, train: list[float], validation: list[float]) -> None:
 
 @plot_losses.mistake(
     "a horizontal line",
-    "Your line is horizontal. The best epoch is a place on the x-axis: mark it by a vertical line.",
+    "Your line is horizontal. The best epoch is a place on the x-axis: mark it with a vertical line.",
 )
 def _(axes: Axes, train: list[float], validation: list[float]) -> None:
     _draw_losses(axes, train, validation, marked=False)
@@ -2855,7 +2855,7 @@ def _(*inputs: Any) -> None:
 
 @plot_losses.mistake(
     "a horizontal line at the number of the epoch",
-    "Your line is horizontal. The epoch is on the x-axis: mark it by a vertical line.",
+    "Your line is horizontal. The epoch is on the x-axis: mark it with a vertical line.",
 )
 def _(*inputs: Any) -> None:
     axes, train, validation = inputs
@@ -3363,7 +3363,7 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
     if min(validation) > 0.8 * guessing and train[-1] < 0.7 * guessing:
         return (
             f"the training loss falls to {train[-1]:.2f}, but the validation loss stays near guessing "
-            f"({guessing:.2f})\nThe model learns its training pairs by rote. Does your loss take the source and the "
+            f"({guessing:.2f})\nThe model memorises its training pairs. Does your loss take the source and the "
             "target in the right order, and do you train on all pairs?"
         )
     # in a single long epoch, the mean loss is low, too
@@ -3371,8 +3371,8 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
         epochs = "1 epoch" if len(train) == 1 else f"{len(train)} epochs"
         return (
             f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {epochs}\nThat is far too little for "
-            "these short sentences. Does it train for too few epochs? Is the learning rate too low or too high? Has "
-            "the optimiser got the parameters of the model that you train?"
+            "these short sentences. Does it train for too few epochs? Is the learning rate too low or too high? Does "
+            "the optimiser have the parameters of the model that you train?"
         )
     return None
 

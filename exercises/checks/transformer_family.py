@@ -213,7 +213,8 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 
 @mask_tokens.mistake(
     "random tokens where nothing was chosen",
-    "You put random tokens wherever `kind` is right, also at positions that weren't chosen. Nothing changes there.",
+    "You put random tokens wherever `kind` is in their range, even at positions that weren't chosen. Nothing changes "
+    "there.",
 )
 def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
     masked, chosen = mask_tokens.reference(ids, choice, kind, other, mask_id)
@@ -222,7 +223,7 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
 
 @mask_tokens.mistake(
     "[MASK] where nothing was chosen",
-    "You put [MASK] wherever `kind` is below 0.8, also at positions that weren't chosen. Nothing changes there.",
+    "You put [MASK] wherever `kind` is below 0.8, even at positions that weren't chosen. Nothing changes there.",
 )
 def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
     chosen = _chosen(ids, choice, mask_id)
@@ -342,8 +343,8 @@ def _(n_prefix: Tensor, length: int) -> Tensor:
 
 @prefix_mask.mistake(
     "the prefix on the axis of the queries",
-    "You let the queries of the prefix see everything, also what comes after it. It is the keys of the prefix that "
-    "everyone may see: the last axis.",
+    "You let the queries of the prefix see everything, including what comes after it. It is the keys of the prefix "
+    "that every query may see: the last axis.",
 )
 def _(n_prefix: Tensor, length: int) -> Tensor:
     causal, in_prefix = _causal_and_prefix(n_prefix, length)
@@ -727,7 +728,7 @@ def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 @classify.mistake(
     "padding counted instead of tokens",
-    "You count the padding of each sentence. In `real`, True marks the real tokens: it is these that you count.",
+    "You count the padding of each sentence. In `real`, True marks the real tokens: count those.",
 )
 def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x[torch.arange(len(x)), (~real).sum(dim=1) - 1], weight, bias)
@@ -999,7 +1000,8 @@ def _(next_token: LanguageModel, examples: Examples, question: str, max_new_toke
 
 @few_shot_answer.mistake(
     "only the first token",
-    "You return the first token that the model predicts. An answer may have several: append it, and ask again.",
+    "You return the first token that the model predicts. An answer may have several: append it, and call the model "
+    "again.",
 )
 def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
     return next_token(_prompt(examples, question))

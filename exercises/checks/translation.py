@@ -241,7 +241,7 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
 
 @build_vocabulary.mistake(
     "only the first word",
-    "Your vocabulary has a single word. Does your loop return at its end, and not after it?",
+    "Your vocabulary has a single word. Is your `return` inside the loop?",
 )
 def _(sentences: list[str], size: int) -> dict[str, int]:
     return build_vocabulary.reference(sentences, min(size, N_SPECIAL + 1))
@@ -360,7 +360,7 @@ def _ids(words: Iterable[str], vocabulary: dict[str, int], unknown: int = UNK) -
 
 @encode_sentence.mistake(
     "EOS is missing",
-    "The words are right, but the sentence doesn't end with EOS, so the model can't know that it has the whole of it.",
+    "The words are right, but the sentence doesn't end with EOS, so the model can't know that it has read all of it.",
 )
 def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
     return _ids(sentence.split(), vocabulary)
@@ -533,7 +533,7 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
 
 @encode_sentence.mistake(
     "only the first word",
-    "You return after the first word. Does the `return` belong behind the loop?",
+    "You return after the first word. Does the `return` belong after the loop?",
 )
 def _(sentence: str, vocabulary: dict[str, int]) -> list[int] | None:
     words = sentence.split()
@@ -542,7 +542,7 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int] | None:
 
 @encode_sentence.mistake(
     "the end cut off at an unknown word",
-    "Your sentence ends at the first unknown word. It becomes UNK, and the words behind it follow.",
+    "Your sentence ends at the first unknown word. It becomes UNK, and the words after it follow.",
 )
 def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
     return [*(vocabulary[word] for word in takewhile(vocabulary.__contains__, sentence.split())), EOS]

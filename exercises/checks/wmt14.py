@@ -252,7 +252,7 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "the output layer in every layer",
-    "You count the output layer once for each decoder layer. There is only one, behind the last of them.",
+    "You count the output layer once for each decoder layer. There is only one, after the last of them.",
 )
 def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
     return _flop(d_model, d_ff, n_layers, vocab_size, n, m, at_target=(6, 2, n_layers))
@@ -915,8 +915,7 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 
 @without_test_sentences.mistake(
     "the test sentences as they are",
-    "You bring only one of the two sides into the form for comparing: the training sentences. Do the same with those "
-    "of the test set.",
+    "You convert only the training sentences into the form for comparing. Do the same with those of the test set.",
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return _kept(pairs, test_pairs, normal_in_test=str)
@@ -924,8 +923,8 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 
 @without_test_sentences.mistake(
     "the training sentences as they are",
-    "You bring only one of the two sides into the form for comparing: the test sentences. Do the same with those of "
-    "the training data, but return them unchanged.",
+    "You convert only the test sentences into the form for comparing. Do the same with those of the training data, "
+    "but return them unchanged.",
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return _kept(pairs, test_pairs, normal=str, normal_in_test=_normal)
@@ -1010,8 +1009,8 @@ def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
 
 @without_test_sentences.mistake(
     "duplicates dropped",
-    "You keep each pair only once. Duplicates are the task of another filter, which runs before; leave the rest of "
-    "the training data as it is.",
+    "You keep each pair only once. Another filter, which runs earlier, deals with duplicates; leave the rest of the "
+    "training data as it is.",
 )
 def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
     return list(dict.fromkeys(_kept(pairs, test_pairs)))
@@ -1163,7 +1162,8 @@ def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
 
 @newest_complete.mistake(
     "no checkpoint stops the program",
-    "Your code stops with an error if no checkpoint is complete. Return None then, so that the run can start anew.",
+    "Your code stops with an error if no checkpoint is complete. Return None then, so that the run can start from "
+    "scratch.",
 )
 def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
     return max(_complete(checkpoints, on_disk))
@@ -1570,8 +1570,8 @@ def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> A
 
 @parts_left.mistake(
     "the parts of a step joined",
-    "You join the parts of each step to a single one. They don't fit into memory together, which is why the gradient "
-    "is accumulated: return each part by itself.",
+    "You join the parts of each step into a single one. They don't fit into memory together, which is why the "
+    "gradient is accumulated: return each part by itself.",
 )
 def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
     left = parts_left.reference(plan, step, rank, world_size, accumulation)
@@ -1794,7 +1794,7 @@ def _(signature: str, other: str) -> Any:
 
 @different_settings.mistake(
     "only the first difference",
-    "You return only one of the settings that differ. Does your loop return at its end, and not after it?",
+    "You return only one of the settings that differ. Is your `return` inside the loop?",
 )
 def _(signature: str, other: str) -> Any:
     first, second = _fields(signature), _fields(other)
