@@ -289,7 +289,7 @@ check("decoder_layer", decoder_layer)
 # The encoder turns the source into the memory, and the decoder reads the target and the memory. The logit of each token of the vocabulary is the dot product of the decoder's output
 # with the token's row of the embedding matrix, the **same** matrix as for the input.
 #
-# You also make the masks. No query attends to the source's padding (`PAD`), and no position of the target attends to later ones. Padding is at the end of a target, so the causal mask already
+# You also build the masks. No query attends to the source's padding (`PAD`), and no position of the target attends to later ones. Padding is at the end of a target, so the causal mask already
 # hides it from all real tokens, and it needs no mask of its own.
 #
 # <details><summary>Hint</summary>

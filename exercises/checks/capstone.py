@@ -1693,7 +1693,7 @@ def _(
 
 @train_model.mistake(
     "tensors instead of numbers",
-    "Your losses are tensors, which also keep everything in memory that their gradients need. Record plain numbers: "
+    "Your losses are tensors, which also keep in memory everything that their gradients need. Record plain numbers: "
     "tensors have a method `item` for that.",
 )
 def _(

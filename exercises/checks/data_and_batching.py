@@ -535,8 +535,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 @training_batch.mistake(
     "another padding for the labels",
-    "You pad the labels with -100, PyTorch's default for what is ignored. This course pads with PAD everywhere, "
-    "and leaves it out of the loss by that id.",
+    "You pad the labels with -100, PyTorch's default for what is ignored. This course pads with PAD everywhere, and "
+    "the loss ignores that id.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(targets)), _padded(_ended(targets), fill=-100)

@@ -1729,7 +1729,7 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 @loss_scaling_step.mistake(
     "an overflow of the sum",
     "You look for infinite numbers in the sum of the gradient. A sum in float16 overflows by itself above 65,504, "
-    "though each of its numbers is finite. Ask of each number whether it is finite.",
+    "though each of its numbers is finite. Check whether each number is finite.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if not gradient.sum().isfinite():
@@ -1908,7 +1908,7 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 @loss_scaling_step.mistake(
     "an overflow of the norm",
     "You look for an infinite norm. A norm in float16 overflows by itself above 65,504, though each number of the "
-    "gradient is finite. Ask of each number whether it is finite.",
+    "gradient is finite. Check whether each number is finite.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if not gradient.float().norm().half().isfinite():

@@ -64,7 +64,7 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 @padding_mask.mistake(
     "queries hidden as well",
-    "A padding token may attend to anything, because nobody uses its output. Hiding its whole row only makes trouble "
+    "A padding token may attend to anything, because nobody uses its output. Hiding its whole row only causes trouble "
     "for the softmax.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:

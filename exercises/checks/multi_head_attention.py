@@ -452,7 +452,7 @@ def _(
 @cross_attention.mistake(
     "padding taken to be at the end",
     "You assume that the padding is at the end: you count the real tokens and hide everything after that many "
-    "positions. Use `real`, which says of each position whether it is a real token.",
+    "positions. Use `real`, which marks the real tokens, wherever they are.",
 )
 def _(
     x: Tensor,

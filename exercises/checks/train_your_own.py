@@ -2437,7 +2437,8 @@ def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
 
 @bleu_score.mistake(
     "the mean of the sentences' scores",
-    "You average the BLEU of single sentences, where a 4-gram rarely matches. Collect all, and score them once.",
+    "You average the BLEU of single sentences, where a 4-gram rarely matches. Collect all translations, and score "
+    "them once.",
 )
 def _(*inputs: Any) -> float:
     scores = [_bleu([h], [r]) for h, r in zip(*_texts(*inputs), strict=True)]

@@ -744,7 +744,7 @@ def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
 
 @clip_by_norm.mistake(
     "the excess subtracted",
-    "You subtract from each number what the norm is too long by, which changes the gradient's direction. Multiply all "
+    "You subtract the excess of the norm from each number, which changes the gradient's direction. Multiply all "
     "numbers by one factor.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:

@@ -817,7 +817,9 @@ def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return _largest(logits.log_softmax(-1), n)
 
 
-@most_probable.mistake("the least probable", "You return the n least probable tokens. A large logit is a probable one.")
+@most_probable.mistake(
+    "the least probable", "You return the n least probable tokens. A large logit means a probable token."
+)
 def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     best = logits.softmax(-1).sort()
     return best.values[:n], best.indices[:n]
@@ -1016,7 +1018,7 @@ def _continued(
 
 @continue_prefix.mistake(
     "without eos",
-    "You stop before you append eos. The result should contain it, so that one can see whether the sentence is "
+    "You stop before you append eos. The result should contain it, so that you can see whether the sentence is "
     "finished or was cut off.",
 )
 def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
