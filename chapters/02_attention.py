@@ -103,7 +103,7 @@ from torch.testing import assert_close
 # %% [markdown]
 # ## A soft lookup
 #
-# Python has a tool for looking things up: the dictionary. You supply a **query**, it is compared with every **key**, and you get the **value** that belongs to the matching key.
+# Python has a tool for looking things up: the dictionary. You supply a **query**, Python finds the **key** that equals it, and you get the **value** that belongs to this key.
 
 # %%
 german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
