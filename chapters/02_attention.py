@@ -534,6 +534,8 @@ print("and for", *[words[i] for i in order])
 #
 # ## A head of a trained model
 #
+# *Optional: no later chapter builds on this section.*
+#
 # [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. First, we load the translator and translate a caption:
 
 # %%

@@ -572,6 +572,8 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## Do heads divide the work on their own?
 #
+# *Optional: no later chapter builds on this section.*
+#
 # Nothing in the formula makes two heads do different things. Do they anyway? Our test is a task in which every position needs information from two others, its *sources*. The input is a row of eight random digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same place counted from the other end, and the one *two positions earlier*. Positions 0 and 1 wrap around to 6 and 7.
 
 

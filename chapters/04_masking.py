@@ -793,6 +793,8 @@ print("not shifted:", is_shifted(inputs, labels))
 # %% [markdown]
 # ### The three models of the first figure
 #
+# *Optional: no later chapter builds on this section.*
+#
 # Model A has bug 3, model B has bug 5, and model C has neither. Each has one layer of self-attention with a residual connection, which adds the layer's input to its output. The loss is the cross-entropy of the predictions on new random digits:
 
 

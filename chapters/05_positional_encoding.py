@@ -627,7 +627,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## Length extrapolation
 #
-# This section is an experiment. If you are short of time, skip to *What goes wrong in practice*.
+# *Optional: no later chapter builds on this section.*
 #
 # Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position, but can the model use them there? The paper's authors hoped that sinusoids would **extrapolate**
 # in this way (§3.5), but didn't test it. We can. In our test, one encoder layer reads random tokens and answers one of two questions at every position:

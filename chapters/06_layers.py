@@ -330,6 +330,8 @@ assert F.mse_loss(with_relu, y) < 0.01 < 0.3 < F.mse_loss(without_relu, y)
 # %% [markdown]
 # ### What the hidden units respond to
 #
+# *Optional: no later chapter builds on this section.*
+#
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match.
 # A unit **is active** if its value after the ReLU is above zero.
 #
@@ -1007,6 +1009,8 @@ if file.exists():  # not in Colab
 # Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
 # ### What went wrong in the failed run?
+#
+# *Optional: no later chapter builds on this section.*
 #
 # How different are the six positions' vectors after the last layer? The plot shows their `variation` over the first 80 steps, at learning rate 0.01. Compare the orange line with the other two.
 

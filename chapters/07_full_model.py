@@ -378,6 +378,8 @@ assert (
 # %% [markdown]
 # ### What trained rows look like
 #
+# *Optional: no later chapter builds on this section.*
+#
 # In the toy matrix, the rows of *dog* and *Hund* are similar. Does training make them so? The caption translator from [chapter 1](01_translation.ipynb) has tied weights. Which rows of its $E$ point in the most similar directions, that is, have the highest cosine similarity?
 
 # %%

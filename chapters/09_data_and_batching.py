@@ -582,6 +582,8 @@ assert in_larger_batches == [9.4, 7.4], in_larger_batches
 # %% [markdown]
 # ### Sorting without all the data
 #
+# *Optional: no later chapter builds on this section.*
+#
 # A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget, the largest number of tokens in a batch. The first panel shows nine sentences of each of six batches. In the second panel, each dot is a batch.
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?

@@ -494,6 +494,8 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
 # %% [markdown]
 # ## The empty translation
 #
+# *Optional: no later chapter builds on this section.*
+#
 # The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the same 300 captions, whose references have about 15 tokens; these results, too, are stored:
 
 # %%
@@ -916,6 +918,8 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 
 # %% [markdown]
 # ## 8-bit integers
+#
+# *Optional: no later chapter builds on this section.*
 #
 # In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The rows of the input are rounded in the same way. In *dynamic* quantization, as here, this is done while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
 
