@@ -107,7 +107,7 @@ assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
 assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
 
 # %% [markdown]
-# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line also leads to *preparing*. Nobody programmed these lines; the model learned them from examples.
+# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines; the model learned them from examples.
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
@@ -124,7 +124,7 @@ from transformer.data.tokenizer import BOS, EOS
 # %% [markdown]
 # ## Translate a sentence
 #
-# This chapter's model comes with the course. It was trained on nothing but photo captions in English and German. (The [live translator](../book/live.md) starts with a different model, trained on everyday sentences.) Here the model translates two captions that are not in its training data:
+# This chapter's model comes with the course. It was trained on nothing but photo captions in English and German. Here the model translates two captions that are not in its training data:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -141,7 +141,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, many German words depend on more than one English word.
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, a German word can depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the first sentence.
 #
 # ## Encoder and decoder
 #
@@ -265,7 +265,7 @@ base = ModelConfig()
 assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
 
 # %% [markdown]
-# This model has 4 layers in each stack, 4 heads in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
+# This model has 4 layers in each stack, 4 heads side by side in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
 #
 # After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**, and all of them together are the memory. `model.encode` returns it along with a mask, which marks the *padding* that fills up shorter sentences in a batch. Our batch of one sentence has none.
 
@@ -307,7 +307,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to one another than to the vector of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the first two *lights* are the most similar, yet they mean different things.
+# One row of the table has become four different vectors. The other three are still much closer to the first than the vector of *dog* is, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the first two *lights* are the most similar, yet they mean different things.
 #
 # ## The decoder predicts the next token
 #
@@ -503,7 +503,7 @@ for weights, expected in (
 #
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from. The Transformer's memory likewise has one vector for each token.
 #
-# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, the path has length one (§4, Table 1):
+# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, it takes a single step: the path has length one (§4, Table 1):
 
 # %% tags=["hide-input"]
 from transformer.plots.path_length import path_length
@@ -589,7 +589,7 @@ assert max(by_attention) < 1.3 * min(by_attention)
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 #
-# The first column shows the price of attention: every token is compared with every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), so attention is cheap. For whole books, this quadratic cost is one of the field's main problems.
+# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), so attention is cheap. For whole books, this quadratic cost is one of the field's main problems.
 #
 # ## Encoder-only and decoder-only models
 #
@@ -747,7 +747,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice attention saves less: the table leaves out the matrix products that compute attention's inputs, which take a few times $nd^2$ themselves. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice both need more: computing attention's inputs takes a few times $nd^2$, and a GRU has several matrix products per step. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #

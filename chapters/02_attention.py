@@ -202,7 +202,7 @@ Captioned(
     ),
     (
         "A query among five keys, with its attention weights and output. The "
-        "larger a key's dot, the more weight it has. Rotate the query towards dog "
+        "larger a key's circle, the more weight it has. Rotate the query towards dog "
         "or milk to raise its weight."
     ),
 )
@@ -214,7 +214,7 @@ Captioned(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (it is alive), what it contributes once it is found (*er*), and what it is looking for itself are three different things.
+# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (being alive), what *dog* contributes once it is found (*er*), and what *dog* itself is looking for are three different things.
 #
 # Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
 
@@ -316,7 +316,7 @@ assert 0.45 < q_k_v[:, :256].var() < 0.55
 # %% [markdown]
 # The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products (§3.2.1, footnote 4). The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
-# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the paper suspects that this is bad for training, because its gradient is extremely small. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
+# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**. The paper suspects that its gradients are then extremely small, which is bad for training. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
 #
 # For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. The function returns the median of this weight and the quartiles of the gradient's norm over the 1,000 queries.
 
@@ -417,9 +417,9 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't small for every query, but it varies widely. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training. A trained model may well have sharp weights, but it got there step by step, guided by a gradient.
+# Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because it is a weighted sum of keys, which get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training.
 #
-# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because it multiplies query and key each by a matrix and adds the results. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But it computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because it multiplies query and key each by a matrix and adds the results. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
 #
 # **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #
@@ -564,7 +564,7 @@ print("German ", tuple(german.shape))  # (tokens, d_model)
 print("English", tuple(english.shape))
 
 # %% [markdown]
-# The rest is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads side by side; head 2 has columns 32 to 63 of each.
+# The rest is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads together, transposed, as every `nn.Linear` does; head 2 has columns 32 to 63 of each.
 
 # %%
 with torch.no_grad():

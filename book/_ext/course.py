@@ -158,12 +158,13 @@ def label_folds(app: Sphinx, doctree: nodes.document) -> None:
 def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
     """Keep the punctuation after a formula in its line: browsers would break the line between the two."""
     for math in list(doctree.findall(nodes.math)):
-        following = math.next_node(descend=False, siblings=True)
+        paragraph = math.parent
+        index = paragraph.index(math)
+        following = paragraph[index + 1] if index + 1 < len(paragraph) else None
         if isinstance(following, nodes.Text) and (match := re.match(r"[.,;:?!)]+", following)):
-            paragraph = math.parent
-            paragraph.replace(following, nodes.Text(following[match.end() :]))
-            span = nodes.inline("", "", classes=["with-punctuation"])
-            paragraph.replace(math, span)
+            # By their indices, because texts are found by what they say, which may occur twice in a paragraph.
+            paragraph[index + 1] = nodes.Text(following[match.end() :])
+            paragraph[index] = span = nodes.inline("", "", classes=["with-punctuation"])
             span += [math, nodes.Text(match[0])]
 
 
