@@ -171,7 +171,7 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. For the output to show who chases, the first animal needs more than half of the weight; to show who is chased, the second does. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
+# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. To show who chases, the output of *dog chases cat* must be larger than that of *cat chases dog*, so $w > 1 - w$; to show who is chased, it must be smaller. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
 #
 # <details><summary>Why no w fits both, and what a real model can do</summary>
 #
@@ -179,7 +179,7 @@ Picture(
 #
 # This argument makes two assumptions: a word has the same value at every position, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther away. It can't be both.
 #
-# With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the output's two numbers shows who chases, and their difference who is chased. But they are closer to the thresholds than with a head for each question.
+# With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the output's two numbers shows who chases, and their difference who is chased. But the answers for *dog* and *cat* are only ½ apart; with a head for each question, they are 1 apart.
 #
 # </details>
 #
@@ -215,7 +215,7 @@ x = torch.tensor(
 )  # (length 3, d_model 4)
 
 # %% [markdown]
-# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key` makes (side, −side) the key, in both heads. The two heads have the same keys and values but different queries. Head 1 looks for a word before the verb, head 2 for one after it:
+# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key`, $(1, -1, 1, -1)$, makes (side, −side) each head's key. The two heads have the same keys and values but different queries. Head 1 looks for a word before the verb, head 2 for one after it:
 
 # %%
 none = [0.0, 0, 0, 0]
@@ -268,7 +268,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 # \end{aligned}
 # $$
 #
-# Here $Q$, $K$ and $V$ are the vectors *before* the projections. In self-attention they are all the same, $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
+# Unlike in the last chapter, $Q$, $K$ and $V$ are here the vectors *before* the projections. In self-attention they are all the same, $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
 #
 # So each head projects the vectors into a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from different positions.
 #
@@ -328,7 +328,7 @@ print("cat chases dog", multi_head_loop(reversed_x, 2, *matrices)[1])
 # %% [markdown]
 # The first two features show which animal is the dog: the one that chases in the first sentence, the one that is chased in the second.
 #
-# **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. Attention works on the last two dimensions of its inputs, which are now the words and *all* features, and treats the dimensions before them as a batch. So we give the heads a dimension of their own, in front of these two. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
+# **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. Attention works on the last two dimensions of its inputs, at this point the words and *all* features, and treats the dimensions before them as a batch. So we give the heads a dimension of their own, in front of these two. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -450,7 +450,7 @@ print("the sum of three heads equals the layer's output")
 # %% [markdown]
 # So each head makes a full-width contribution, and the layer adds these up. This makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
-# The product also splits each head into two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
+# Each head also has two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
 
 # %% [markdown]
 # ## The package's module
@@ -641,7 +641,7 @@ sizes = [sum(p.numel() for p in m.parameters()) for m in (one_head, two_heads)]
 assert sizes[0] == sizes[1]
 
 # %% [markdown]
-# A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` can read only one of them well. Two heads get everything right.
+# A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` can read only one of them well. (The positions in its values could help, but training found no way to use them.) Two heads get everything right.
 #
 # How did the two come to divide the work? This function computes how much weight a head gives to each source:
 

@@ -251,7 +251,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, whose vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. In terms of matrices: each layer combines positions with a lower-triangular matrix, and a product of such matrices is again lower triangular.
+# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, whose vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -338,7 +338,7 @@ Picture(
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package passes the causal mask alone. The padding mask is needed when the padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
+# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package hides only the future, with `is_causal=True` (see below). The padding mask is needed when the padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
 #
 # **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
 #
@@ -351,7 +351,7 @@ Picture(
 # )  # the mean over the real tokens only
 # ```
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. As long as a row has one cell left, it sums to one.
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. As long as a row has one visible cell, it sums to one.
 # With the causal mask, the first token can attend only to itself, so its weight is always 1.
 
 # %% tags=["hide-input"]
@@ -388,7 +388,7 @@ Captioned(
 # The source has no future, because the sentence to translate is complete from the start. In
 # cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. In training, the package leaves the padding out of the second one, as explained above:
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. In training, the package hides only the future in decoder self-attention, as explained above:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -521,7 +521,7 @@ print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 # weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 # ```
 #
-# Many implementations use an **additive mask**: a float tensor that is added to the scores, with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. Two additive masks filled with `torch.finfo(dtype).min` overflow in every format when added up. So combine boolean masks first, and then overwrite the hidden scores once.
+# Many implementations use an **additive mask**: a float tensor that is added to the scores, with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. So combine boolean masks first, and then overwrite the hidden scores once.
 #
 # </details>
 
@@ -541,10 +541,6 @@ finite = scores.masked_fill(~no_key, lowest).softmax(dim=0)
 assert torch.equal(finite, torch.full((4,), 0.25)) and not (finite * no_key).any()
 assert scores.masked_fill(~no_key, -math.inf).softmax(dim=0).isnan().all()
 assert masked_attention(q, k, v, nothing).isnan().all()
-for dtype in (torch.float16, torch.bfloat16, torch.float32):
-    low = torch.tensor(torch.finfo(dtype).min, dtype=dtype)
-    assert low + low == -math.inf
-    assert (low - 100 == -math.inf) == (dtype == torch.float16)
 try:
     scores.half().masked_fill(~no_key, -1e9)
 except RuntimeError:
@@ -723,7 +719,7 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies.
+# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. (Even with the inverted mask, two outputs depend on their own token, because it makes their query.)
 
 # %% tags=["hide-input"]
 Row(
@@ -817,7 +813,8 @@ def loss_on_random_digits(model, mask, shift=True):
     digits = torch.randint(10, (64, 9))
     labels = digits[:, 1:]  # the next digit at each of 8 positions
     inputs = digits[:, :-1] if shift else labels
-    return F.cross_entropy(model(inputs, mask).mT, labels)
+    logits = model(inputs, mask).mT  # (batch, 10, length), as the loss expects
+    return F.cross_entropy(logits, labels)
 
 
 # %%
@@ -951,7 +948,7 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 #
 # <details><summary>Answer</summary>
 #
-# Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, which takes the mask. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). The newest token is then the only query, no key comes after it, and no causal mask is needed. Leave out `is_causal=True` as well: it would treat this query as the one at position 0, and hide all keys but the first.
+# Not for the newest token, because there is no future to hide. But from the second layer on, the newest token attends to vectors that earlier layers computed at the earlier positions. If these are computed again at each step, they come out as in training only with the mask. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). The newest token is then the only query, no key comes after it, and no causal mask is needed. Leave out `is_causal=True` as well: it would treat this query as the one at position 0, and hide all keys but the first.
 #
 # </details>
 

@@ -181,7 +181,8 @@ assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 # permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. This is the permutation-equivariance from [Attention](02_attention.ipynb):
 
 # %%
-ids = torch.tensor([translator.encode("A dog bites a man.")])  # (1, 8)
+ids = torch.tensor([translator.encode("A dog bites a man.")])
+# (1, 8): “bites” is two tokens
 permutation = torch.randperm(ids.size(1))
 output, _ = without_positions.encode(ids)  # (1, 8, d_model)
 output_of_permuted, _ = without_positions.encode(ids[:, permutation])
@@ -195,7 +196,7 @@ print("the same vectors, permuted")
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
 #
-# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1 when the first layer reads them.
+# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values the model scales to about 1.
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
 #
 # We want values that stay small, a different vector for each position however long the sequence, and a step that always means the same thing.
@@ -259,7 +260,7 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 # \end{aligned}
 # $$
 #
-# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. Here the factor is $10000^{2/d_\text{model}}$: 100 for $d_\text{model} = 4$, but only about 1.04 for 512. The wavelengths grow from
+# The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. In the paper, it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
 # $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that the slowest pair then never completes a turn within a sequence, so it distinguishes the beginning from the end.
 #
 # Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by a single degree. **Then choose a pair** to see its sine and cosine as waves.
@@ -507,11 +508,11 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
-# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And there is room enough: the position vectors of a whole sentence lie almost entirely in a small part of the 512 dimensions. So training can put words and positions into different directions, and matrices can separate them again.
+# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And there is room enough: because the slow pairs hardly change within a sentence, its position vectors lie almost entirely in a small part of the 512 dimensions. So training can put words and positions into different directions, and matrices can separate them again.
 #
 # **Why scale?** A sum is useful only if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
 # So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper mentions the factor in §3.4 but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
-# at two positions with that of two different words at the same position. The first should be clearly higher:
+# at two positions with that of two different words at the same position. The same word should be clearly more similar:
 
 # %%
 torch.manual_seed(0)
@@ -758,7 +759,7 @@ assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, which works only here and there in a sequence of 64.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sequence, so the learned model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them, because rotary can then find position 0 as the key farthest to the left:
+# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them: then rotary sees only trained offsets at these positions, and position 0 is the key farthest to the left:
 
 # %%
 rotary_model = tiny_models["the first", "rotary"]

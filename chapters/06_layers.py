@@ -491,7 +491,9 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %%
 def layer_norm(x, gamma=1.0, beta=0.0, eps=1e-5):
     deviation = x - x.mean(dim=-1, keepdim=True)
-    variance = deviation.square().mean(dim=-1, keepdim=True)  # not x.var()
+    variance = deviation.square().mean(
+        dim=-1, keepdim=True
+    )  # x.var() divides by n - 1
     return gamma * deviation / (variance + eps).sqrt() + beta
 
 
@@ -715,7 +717,7 @@ for seed in (0, 1, 2):
     assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: it restores the vectors' length, but averaging has already made them alike. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
 #
 # But look at the last column. After twelve untrained layers, the differences are small with post-norm, and larger with pre-norm. Keep that in mind for the end of this chapter.
 
@@ -754,6 +756,7 @@ Picture(
 # %%
 layer = DecoderLayer(small_config(norm="post"))
 norm_1, norm_2, norm_3 = (residual.norm for residual in layer.residuals)
+x = torch.randn(2, 6, 32)  # (batch, target, d_model)
 memory = torch.randn(2, 5, 32)  # (batch, source, d_model)
 causal = torch.ones(6, 6).bool().tril()
 no_padding = torch.ones(1, 5).bool()
@@ -807,7 +810,7 @@ for hook in hooks:
 # %% [markdown]
 # **Move the slider through the stages** and watch three things:
 #
-# - After every stage called *norm*, all words have similar standard deviations. From the first feed-forward network on, they differ widely after every stage called *added*.
+# - After every stage called *norm*, all words have similar standard deviations (not equal ones, because of γ and β). From the first feed-forward network on, they differ widely after every stage called *added*.
 # - The standard deviation of the stream **grows** from layer to layer.
 # - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
@@ -986,6 +989,8 @@ assert abs(failed - math.log(12)) < 0.1, "has learned nothing"
 assert max(final.values()) < position_only, "all others read the letters"
 assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
+for norm in ("post", "pre"):
+    assert final[norm, "no warm-up", 0.001] < final[norm, "warm-up", 0.001] - 0.1
 for seed in (1, 2):
     ends = [
         sum(train(n, 1, 0.01, seed=seed)[1][-30:]) / 30 for n in ("post", "pre")
@@ -1004,7 +1009,7 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result.
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result.
 #
 # Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
@@ -1094,7 +1099,7 @@ assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
 
 # %% [markdown]
-# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which shrinks the differences between positions. This happens at every sublayer, and after twelve norms hardly any difference is left. The gradient passes through the same norms on its way back. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which shrinks the differences between positions. This happens at every sublayer, and after twelve norms hardly any difference is left. On its way back, the gradient is divided by the same standard deviations. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):
@@ -1115,7 +1120,7 @@ assert first < last / 300
 # %% [markdown]
 # With post-norm, hardly any gradient reaches the first layer. With pre-norm, the part that all positions share grows too, but the stream isn't rescaled between layers, so the differences stay in it. The gradient keeps its direct path to every layer, and the model recovers.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) show that, at initialisation, the gradients of a post-norm model are large near the output layer, so a full learning rate is too much for the first steps. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) have another explanation: at initialisation, the gradients of a post-norm model are large near the output layer, too large for a full learning rate. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 # Most models today use pre-norm, which is less sensitive to the learning rate.
 
 # %% [markdown]
