@@ -1,8 +1,8 @@
 """Scaled dot-product attention and multi-head attention (§3.2).
 
 Scaled dot-product attention has two implementations with equal results. ``attention`` is explicit: scores, mask,
-softmax, weighted sum. ``fused_attention`` is a single call to PyTorch, usually without storing the weights; by default
-the model uses this one.
+softmax, weighted sum. ``fused_attention`` is a single call to PyTorch that usually doesn't store the weights; the
+model uses it by default.
 """
 
 import math
@@ -68,9 +68,9 @@ def fused_attention(
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning the weights.
 
     The fused kernel never stores the weights. On a CPU, PyTorch uses it only for inputs of four dimensions with
-    d_v = d_k and without dropout, and otherwise computes explicit matrix products. The arguments, the shapes and the
-    errors are those of ``attention``. ``is_causal`` has the effect of a `causal_mask`, but lets the kernel skip the
-    scores of later positions. It can't be combined with ``mask`` (ValueError).
+    d_v = d_k and without dropout, and otherwise computes explicit matrix products. Arguments, shapes and errors are as
+    for ``attention``. ``is_causal`` has the same effect as a `causal_mask`, but lets the kernel skip the scores of
+    later positions. It can't be combined with ``mask`` (ValueError).
     """
     if mask is not None:
         check_mask(mask)
@@ -83,11 +83,11 @@ def fused_attention(
 def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what the kernels add to the scores: 0 where mask is True, and -inf elsewhere.
 
-    The stride of its rows is a multiple of 8 elements, which the kernels on a GPU require. Otherwise PyTorch would pad
-    a copy of the mask in every call, and torch.compile would specialise to the amount of padding.
+    Its row stride is a multiple of 8 elements, as the GPU kernels require. Otherwise PyTorch would pad a copy of the
+    mask on every call, and torch.compile would specialise on the amount of padding.
     """
     length = mask.size(-1)
-    mask = F.pad(mask, (0, 8 - length % 8))  # by 1 to 8, because torch.compile would treat 0 as a case of its own
+    mask = F.pad(mask, (0, 8 - length % 8))  # by 1 to 8, because torch.compile would specialise on 0
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -math.inf)[..., :length]
 
 
@@ -113,13 +113,13 @@ class KeyValue(NamedTuple):
 class KeyValueCache:
     """The keys and values of the target tokens so far, so that a decoding step computes them for new tokens only.
 
-    Memory for ``max_length`` steps is allocated at once. In beam search, all beams of a sentence share one cache, and
+    Memory for ``max_length`` steps is allocated up front. In beam search, all beams of a sentence share one cache, and
     its entries never move when beams are reordered: a mask selects the entries that belong to each beam's own prefix
     (see `model.DecoderCache`).
 
     Args:
         sentences, beams, n_heads, max_length, d_head: the cache's dimensions.
-        like: a tensor of the dtype and on the device that the cache should have.
+        like: a tensor with the dtype and device that the cache should have.
     """
 
     def __init__(self, sentences: int, beams: int, n_heads: int, max_length: int, d_head: int, like: Tensor) -> None:
@@ -137,7 +137,7 @@ class KeyValueCache:
             All keys and values so far, each (sentences, heads, steps · beams, d_head).
 
         Raises:
-            ValueError: if the cache is full, or ``new`` doesn't have its dimensions.
+            ValueError: if the cache is full, or ``new`` doesn't match its dimensions.
         """
         sentences, heads, steps, beams, d_head = self.key.shape
         if new.key.shape != (sentences, heads, beams, d_head):
@@ -173,7 +173,7 @@ class MultiHeadAttention(nn.Module):
         rotation: the table of `positions.rotary_table`, for self-attention with rotary positions; None: no rotation.
 
     Raises:
-        ValueError: if d_model is not a multiple of n_heads, or there is no such implementation.
+        ValueError: if d_model is not a multiple of n_heads, or the implementation is unknown.
     """
 
     rotation: Tensor | None
@@ -218,7 +218,7 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             x: (batch, length, d_model).
-            position: the common position of all vectors in x, in decoding; None: 0 … length - 1.
+            position: in decoding, the position shared by all vectors in x; None: 0 … length - 1.
 
         Returns:
             The queries, and the keys and values, each (batch, heads, length, d_head).
@@ -261,20 +261,20 @@ class MultiHeadAttention(nn.Module):
         """Attend from x to memory, or to x itself.
 
         Args:
-            x: the input of the queries, (batch, n_query, d_model).
-            memory: the input of the keys and values, (batch, n_key, d_model), or the result of `project_memory`; None:
+            x: the input for the queries, (batch, n_query, d_model).
+            memory: the input for the keys and values, (batch, n_key, d_model), or the result of `project_memory`; None:
                 self-attention.
             mask: bool, broadcastable to (batch, heads, n_query, n_key); True = may attend.
             cache: the keys and values of earlier decoding steps, for self-attention. Then x holds each beam's newest
                 token, (sentences, beams, d_model), and its keys and values are appended to the cache.
-            is_causal: use a `causal_mask`; for self-attention without a mask or a cache.
+            is_causal: use a `causal_mask`; only for self-attention without a mask or cache.
 
         Returns:
             (batch, n_query, d_model).
 
         Raises:
             ValueError: if the last dimension of x or memory is not d_model, the cache does not fit, or arguments
-                exclude each other.
+                are mutually exclusive.
             TypeError: if the mask is not bool.
         """
         for name, tensor in (("x", x), ("memory", memory)):

@@ -16,7 +16,7 @@ from transformer.errors import UserError, quote
 from transformer.model import Transformer
 
 EXTRA_LENGTH = 50
-"""By default a translation has at most this many tokens more than its source (§6.1)."""
+"""By default a translation has at most this many more tokens than its source (§6.1)."""
 
 MAX_LENGTH_PENALTY = 10
 """The largest ``length_penalty``. Common values are below 2; far larger ones would overflow for long translations."""
@@ -37,7 +37,7 @@ class Hypothesis:
     log_probability: float
     """Sum over all tokens and the eos, natural logarithm."""
     score: float
-    """The log-probability divided by `length_normalization`, by which beam search ranks."""
+    """The log-probability divided by `length_normalization`; beam search ranks by it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Candidate:
 
 
 def length_normalization(length: int, length_penalty: float) -> float:
-    """Return ((5 + length) / 6)^length_penalty, which a log-probability is divided by (§6.1, following Wu et al. 2016).
+    """Return ((5 + length) / 6)^length_penalty, the divisor of a log-probability (§6.1, following Wu et al. 2016).
 
     Every token makes a log-probability lower. The division compensates for that, so that long translations can compete.
 
@@ -94,13 +94,13 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
 
 
 def check_max_new_tokens(max_new_tokens: int | None) -> None:
-    """Refuse a ``max_new_tokens`` that is not a whole number, or less than 1, with a `UserError`."""
+    """Raise a `UserError` if ``max_new_tokens`` is not a whole number, or is less than 1."""
     if max_new_tokens is not None and _check_number(max_new_tokens, "max_new_tokens") < 1:
         raise UserError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
 
 
 def _check_number(value: float, name: str, whole: bool = True) -> float:
-    """Refuse what is not a number, before it causes an error that doesn't say which argument is wrong."""
+    """Reject anything but a number, before it causes an error that doesn't name the argument."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     is_number = isinstance(value, Integral if whole else Real)
@@ -142,7 +142,7 @@ def sample(
         model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
         temperature: divides the logits: below 1 it sharpens the distribution, and towards 0 it becomes greedy search.
-        top_k: draw from this many most probable tokens only; None: from all.
+        top_k: draw only from this many most probable tokens; None: from all.
         top_p: draw only from the smallest set of most probable tokens whose probabilities sum to at least this (nucleus
             sampling); 1: from all.
         generator: the random number generator, on the model's device; None: PyTorch's default.
@@ -168,8 +168,8 @@ def sample(
         if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
             sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
             probabilities = probabilities.masked_fill(sum_before >= top_p, 0.0)
-        # The Gumbel-max trick in its exponential form: p / e, with e exponentially distributed, is largest at a token
-        # with its probability p. torch.multinomial does the same, but waits for the GPU to check them.
+        # The Gumbel-max trick in its exponential form: with e exponentially distributed, p / e is largest at each token
+        # with probability p. torch.multinomial does the same, but waits for the GPU to check the probabilities.
         exponentials = torch.empty_like(probabilities).exponential_(generator=generator)
         drawn = (probabilities / exponentials).argmax(-1, keepdim=True)
         return sorted_tokens.gather(1, drawn)[:, 0]
@@ -345,7 +345,7 @@ class _Step:
         return finished
 
     def kept_columns(self, beam_size: int) -> NDArray[np.int64]:
-        """Return the columns of the best candidates that are not an eos; where there are too few, eos follows."""
+        """Return the columns of the best candidates that are not an eos; if there are too few, those of eos follow."""
         return np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
 
     def kept(self, beam_size: int) -> "_Step":
@@ -388,10 +388,10 @@ def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, 
 
     Returns:
         Log-probabilities and token ids, both (sentences, beams, count + 2), or fewer if the vocabulary is small. They
-        are the ``count`` best, best first, and two more, because pad and bos may be among them. These two get -inf
-        where they stand.
+        are the ``count`` best, best first, and two more, because pad and bos may be among them. Those two keep
+        their places, with -inf.
     """
-    # On a CPU in place, because allocating a second tensor of this size takes longer than the log-softmax itself.
+    # In place on a CPU, because allocating a second tensor of this size takes longer than the log-softmax itself.
     log_probs = torch.log_softmax(logits, -1, out=logits if logits.is_cpu else None)
     best, tokens = _topk_by_columns(log_probs, min(count + 2, log_probs.size(-1)))
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)

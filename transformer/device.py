@@ -58,7 +58,7 @@ class Device:
         return torch.amp.GradScaler(self.type, enabled=self.autocast_dtype == torch.float16)
 
     def synchronize(self) -> None:
-        """Wait until the device has finished the work queued on it. A GPU runs asynchronously, the CPU doesn't."""
+        """Wait until the device has finished the work queued on it. A GPU runs asynchronously; the CPU doesn't."""
         if self.type == "cuda":
             torch.cuda.synchronize()
         elif self.type == "mps":
@@ -85,7 +85,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def activation_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype in which the model stores what it computes from x: with autocast its dtype, otherwise x's."""
+    """Return the dtype in which the model stores what it computes from x: autocast's if enabled, otherwise x's."""
     device = x.device.type
     if device == "meta" or x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return x.dtype
@@ -114,7 +114,7 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def has_int8_instructions() -> bool:
-    """Return whether PyTorch multiplies 8-bit integers with the CPU's own instructions, which are called AVX512-VNNI.
+    """Return whether PyTorch can multiply 8-bit integers with the CPU's AVX512-VNNI instructions.
 
     Many x86 CPUs have had them since about 2020. On other CPUs, PyTorch's product of integers is much slower than that
     of float32.
@@ -210,7 +210,7 @@ def configure_cuda(tf32: bool) -> None:
         UserError: if ``torchrun`` has started more processes than there are GPUs.
     """
     if not os.environ.keys() & {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}:
-        # Memory that was allocated for one size of batch can be used for any other. The name depends on the version.
+        # Memory allocated for one batch size can be reused for others. The name depends on PyTorch's version.
         os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if "LOCAL_RANK" in os.environ:  # torchrun has started this process
         rank, n_gpus = os.environ["LOCAL_RANK"], torch.cuda.device_count()
@@ -220,8 +220,8 @@ def configure_cuda(tf32: bool) -> None:
                 "most as many processes as there are GPUs, with torchrun --nproc-per-node"
             )
         torch.cuda.set_device(int(rank))
-    # Of PyTorch's fast implementations of attention, only the memory-efficient one is left. FlashAttention, PyTorch's
-    # first choice, is slower for sentences of usual lengths, and cuDNN's takes a tenth of a second for every new shape:
+    # Of PyTorch's fast implementations of attention, only the memory-efficient one stays on. FlashAttention, PyTorch's
+    # first choice, is slower for sentences of usual length, and cuDNN's takes a tenth of a second for every new shape:
     # see book/results/gpu/attention.json.
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)

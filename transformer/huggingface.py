@@ -43,7 +43,7 @@ MARIAN_RENAMES = RENAMES | {
     "^(?!unembedding)": "model.",
     "unembedding": "lm_head",
 }
-"""The same for `MarianMTModel`, whose queries, keys and values have a matrix each."""
+"""The same for `MarianMTModel`, which has separate matrices for queries, keys and values."""
 INTEGER_FIELDS = (
     "vocab_size",
     "d_model",
@@ -74,13 +74,13 @@ class SiluFeedForward(FeedForward):
 
 
 class MarianTransformer(Transformer):
-    """Our model with Marian's differences, for translating only: the loss in training has no bias for the logits.
+    """Our model with Marian's differences, for translation only: the training loss has no bias for the logits.
 
     It uses our token ids: Marian's vocabulary is reordered, and bos is added. Marian has no bos, because its decoder
     starts with pad; our bos has the embedding of that pad.
 
     Args:
-        marian_ids: for each of our ids the one of the same token in Marian's vocabulary, (vocab_size,), int64.
+        marian_ids: for each of our ids, that of the same token in Marian's vocabulary, (vocab_size,), int64.
     """
 
     marian_ids: Tensor
@@ -112,7 +112,7 @@ def load_marian(folder: Path | str) -> MarianTransformer:
     """Load a Marian model, such as Helsinki-NLP/opus-mt-en-de, from a local copy of its files.
 
     Args:
-        folder: has ``config.json``, and ``model.safetensors`` or ``pytorch_model.bin``.
+        folder: contains ``config.json`` and ``model.safetensors`` or ``pytorch_model.bin``.
 
     Returns:
         The model in eval mode. Its logits are those of ``transformers.MarianMTModel``, for the same tokens.
@@ -149,7 +149,7 @@ def to_marian(model: Transformer) -> Any:
     """Convert a model to Hugging Face's ``MarianMTModel``, for example to share it, or to use it with their library.
 
     Args:
-        model: has post-norm layers, sinusoidal positions and shared embeddings, as in the paper and in Marian.
+        model: one with post-norm layers, sinusoidal positions and shared embeddings, as in the paper and in Marian.
 
     Returns:
         The same model in eval mode, on the same device. For the same ids it computes the same logits.

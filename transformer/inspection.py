@@ -47,7 +47,7 @@ def parameter_table(model: Transformer) -> str:
 
 
 def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Return for each piece of a sentence the index of its word; a piece that spans several words gets the first one's.
+    """Return the index of the word that each piece belongs to; for a piece that spans several words, the first one's.
 
     Args:
         pieces: as the tokenizer returns them, with ``▁`` where a word begins.
@@ -152,14 +152,14 @@ def count_flops(model: Transformer) -> Iterator[FlopCounterMode]:
     """Count the floating-point operations of all matrix products that run while the context is open.
 
     A product of an (n, k) and a (k, m) matrix has 2nkm operations: a multiplication and an addition per term. The
-    model uses the explicit attention meanwhile, because fused kernels are counted on some devices only.
+    model uses explicit attention meanwhile, because fused kernels are counted only on some devices.
 
     Yields:
         PyTorch's counter; ``get_total_flops()`` returns the count so far.
     """
     layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
     implementations = [layer.implementation for layer in layers]
-    # PyTorch has no formula for the in-place ``addmm_``, by which our loss adds to the output embedding's gradient.
+    # PyTorch has no formula for the in-place ``addmm_``, with which our loss updates the output embedding's gradient.
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: _addmm_flops})
     for layer in layers:
         layer.implementation = "explicit"

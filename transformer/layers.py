@@ -32,7 +32,7 @@ class Residual(nn.Module):
     """A residual connection around a sublayer, with layer normalisation (§3.1) and dropout (§5.4).
 
     ``norm="post"`` is the paper's LayerNorm(x + Dropout(Sublayer(x))). ``norm="pre"`` is x + Dropout(Sublayer(
-    LayerNorm(x))), which Tensor2Tensor, the library of the paper's authors, later switched to; its training is less
+    LayerNorm(x))), which Tensor2Tensor, the library of the paper's authors, later switched to; it is less
     sensitive to the learning rate. In a layer's state_dict, the norm is ``residuals.N.norm``.
     """
 
@@ -50,18 +50,18 @@ class Residual(nn.Module):
 
 
 def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> MultiHeadAttention:
-    """Build a multi-head attention from the configuration; ``rotation``: see `MultiHeadAttention`."""
+    """Build a `MultiHeadAttention` from the configuration; ``rotation`` is passed on to it."""
     return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, rotation)
 
 
 class ActivationCheckpointedLayer(nn.Module):
     """A layer that can save memory in training: it keeps only its input, and the backward pass runs it again.
 
-    The gradients are the same, with the same dropout. Subclasses define ``forward`` as in any module.
+    The gradients are the same, dropout included. Subclasses define ``forward`` as in any module.
     """
 
     activation_checkpointing = False
-    """Whether the backward pass runs the layer again; in eval mode it has no effect."""
+    """Whether the backward pass runs the layer again; no effect in eval mode."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Run the layer."""
@@ -74,7 +74,7 @@ class EncoderLayer(ActivationCheckpointedLayer):
     """Self-attention, then the feed-forward network, each in a residual connection (§3.1).
 
     Args:
-        rotation: the table of `positions.rotary_table` with rotary positions, else None.
+        rotation: the `positions.rotary_table`, if positions are rotary; otherwise None.
     """
 
     def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:
@@ -94,7 +94,7 @@ class DecoderLayer(ActivationCheckpointedLayer):
     """Causal self-attention, cross-attention to the encoder's output, then the feed-forward network (§3.1).
 
     Args:
-        rotation: the table of `positions.rotary_table` with rotary positions, else None; cross-attention ignores it.
+        rotation: the `positions.rotary_table`, if positions are rotary; otherwise None. Cross-attention ignores it.
     """
 
     def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:

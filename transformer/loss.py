@@ -40,8 +40,8 @@ def label_smoothed_cross_entropy(
         pad_id: positions with this target are ignored; required by ``"others"``. None: no position is ignored.
 
     Returns:
-        The sum over tokens, a scalar. The caller divides by the number of tokens, of all devices and accumulated
-        micro-batches together.
+        The sum over tokens, a scalar. The caller divides by the number of tokens, summed over all devices and
+        accumulated micro-batches.
 
     Raises:
         ValueError: if the shapes don't match, the target isn't int64, an argument is out of range, or an id is outside
@@ -78,7 +78,7 @@ def linear_label_smoothed_cross_entropy(
         The sum over tokens, a scalar.
 
     Raises:
-        ValueError: as `label_smoothed_cross_entropy`.
+        ValueError: as for `label_smoothed_cross_entropy`.
     """
     if x.dim() != 2 or weight.dim() != 2 or x.size(1) != weight.size(1):
         shapes = f"{tuple(x.shape)} and {tuple(weight.shape)}"
@@ -111,7 +111,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         x_gradient = torch.empty_like(x)
         weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
         weight, loss = weight.to(x.dtype), shares.new_zeros(())
-        # Reused for all chunks, because on a CPU allocating so much is slow.
+        # Reused for all chunks, because allocating that much is slow on a CPU.
         buffer = weight.new_empty(min(rows, len(x)), len(weight)) if x.device.type == "cpu" else None
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
         for part, part_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
@@ -119,7 +119,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part_loss, of_x = _chunk_loss(
                 part, weight, correct, real, shares, correct_mass, x_needed, weight_gradient, logits
             )
-            loss = loss + part_loss  # not +=, with which PyTorch 2.11 compiled gradients that were zero
+            loss = loss + part_loss  # not +=, which PyTorch 2.11 compiled to gradients of zero
             if of_x is not None:
                 part_gradient.copy_(of_x)
         ctx.save_for_backward(x_gradient if x_needed else None, weight_gradient)
@@ -151,7 +151,7 @@ def _chunk_loss(
         target, is_real: (rows, 1).
         shares, correct_mass: see `_target_distribution`.
         x_needed: whether the gradient of x is needed.
-        weight_gradient: the gradient with respect to weight is added to it; None: it isn't needed.
+        weight_gradient: accumulates the gradient with respect to weight; None if it isn't needed.
         buffer: memory for the logits, (rows, vocab_size), of the same dtype.
     """
     z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
@@ -174,7 +174,7 @@ def _chunk_loss(
 
 
 def _chunk_rows(n: int, device: str) -> int:
-    """Return how many of n rows of logits one chunk has."""
+    """Return how many of n rows of logits go into one chunk."""
     return CHUNK_ROWS if device == "cpu" else n // CHUNKS + 1
 
 
@@ -187,13 +187,13 @@ def _target_distribution(
         x: the logits or the decoder's output, one row for each token.
 
     Returns:
-        ``shares``, (vocab_size,): each token's share of ε; ``correct_mass``: what the correct token has in addition;
+        ``shares``, (vocab_size,): each token's share of ε; ``correct_mass``: what the correct token gets in addition;
         and which positions are not padding, (tokens,), bool.
     """
     others = spread == "others"
     if x.dim() != 2:
         raise ValueError(
-            f"logits must be (tokens, vocab_size); got {tuple(x.shape)}: flatten batch and length, of the target too"
+            f"logits must be (tokens, vocab_size); got {tuple(x.shape)}: flatten batch and length, also of the target"
         )
     if target.shape != (len(x),) or target.dtype != torch.int64:
         raise ValueError(
@@ -207,7 +207,7 @@ def _target_distribution(
     if spread not in get_args(Spread):
         raise ValueError(f'spread must be "all" or "others"; got {spread!r}')
     if others and (pad_id is None or vocab_size < 3):
-        raise ValueError(f'spread="others" needs a pad_id, and at least 3 tokens; got {pad_id=}, {vocab_size=}')
+        raise ValueError(f'spread="others" needs a pad_id and a vocabulary of at least 3; got {pad_id=}, {vocab_size=}')
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         outside = target[(target < 0) | (target >= vocab_size)]
         if len(outside):

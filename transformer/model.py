@@ -38,7 +38,7 @@ class DecoderCache:
         return self.self_attention[0].length
 
     def reorder(self, parents: Tensor) -> None:
-        """Let each beam continue the prefix of another: ``parents`` are their indices, (sentences, beams), int64."""
+        """Let each beam continue the prefix of its parent: ``parents`` are beam indices, (sentences, beams), int64."""
         steps = self.prefix_mask[:, :, : self.length]
         self.prefix_mask[:, :, : self.length] = steps.gather(1, parents[:, :, None, None].expand_as(steps))
 
@@ -104,14 +104,14 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, (batch, length), int64 or int32.
-            position: None: column t of ``ids`` is position t. In decoding with a cache, where ``ids`` are the newest
-                tokens of all beams, (sentences, beams): the one position of all of them.
+            position: in decoding with a cache, the position that all of ``ids`` share: they are the newest tokens of
+                all beams, (sentences, beams). None: column t of ``ids`` is position t.
 
         Returns:
-            (batch, length, d_model); in mixed precision in 16 bits, like the output of every layer.
+            (batch, length, d_model); 16-bit in mixed precision, like the output of every layer.
 
         Raises:
-            ValueError: if ids have another shape or dtype, are longer than ``max_length``, or, on a CPU,
+            ValueError: if ids have the wrong shape or dtype, are longer than ``max_length``, or, on a CPU,
                 outside the vocabulary.
         """
         self._check_ids(ids)
@@ -124,12 +124,12 @@ class Transformer(nn.Module):
         return self.dropout(vectors.to(activation_dtype(vectors)))
 
     def _check_ids(self, ids: Tensor) -> None:
-        """Check shape, dtype and range of token ids.
+        """Check the shape, dtype and range of token ids.
 
         The range is checked on a CPU only, because on a GPU the check would force a host–device synchronisation.
 
         Raises:
-            ValueError: if they are not token ids.
+            ValueError: if any of them is wrong.
         """
         if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
             raise ValueError(f"ids must be int64 or int32, (batch, length); got {ids.dtype}, {tuple(ids.shape)}")
@@ -151,7 +151,7 @@ class Transformer(nn.Module):
             (batch, 1, 1, source).
 
         Raises:
-            ValueError: if the source is not token ids: see `embed`.
+            ValueError: if the source ids are invalid: see `embed`.
         """
         x = self.embed(source, self.source_embedding)
         mask = padding_mask(source, PAD)
@@ -171,15 +171,15 @@ class Transformer(nn.Module):
             (batch, target, d_model): at each position the representation from which the next token is predicted.
 
         Raises:
-            ValueError: if the target is not token ids (see `embed`), or if a real token follows padding in training
+            ValueError: if the target ids are invalid (see `embed`), or if a real token follows padding in training
                 (checked on a CPU only).
         """
         if self.training:
             _check_padding(target)
         x = self.embed(target, self.target_embedding)
-        # In training, we pass None, which means the plain causal mask: it is faster, and enough.
-        # All padding is at the end, so it already hides padding from every real token; and the
-        # loss ignores the outputs at padding, the only ones that differ.
+        # In training, None selects the plain causal mask, which is faster, and sufficient: all
+        # padding is at the end, so it already hides padding from every real token, and the loss
+        # ignores the outputs at padding, the only ones that differ.
         mask = None if self.training else target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
@@ -188,7 +188,7 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
-        They are in float32 in mixed precision, too: with bfloat16's 8 significant bits, different logits would be
+        They are float32 even in mixed precision: with bfloat16's 8 significant bits, different logits would be
         rounded to the same number, and decoding couldn't rank them. Training doesn't call this: `transformer.loss`
         computes the logits chunk by chunk.
         """
@@ -206,7 +206,7 @@ class Transformer(nn.Module):
             Logits, (batch, target, vocab_size): ``[b, t]`` predicts the token after ``target[b, : t + 1]``.
 
         Raises:
-            ValueError: if source and target have different batch sizes, or are not token ids: see `embed`.
+            ValueError: if source and target have different batch sizes, or hold invalid ids: see `embed`.
         """
         if len(source) != len(target):
             raise ValueError(f"source and target must have the same batch size; got {len(source)} and {len(target)}")
@@ -240,7 +240,7 @@ class Transformer(nn.Module):
         )
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """Run the decoder on one new token of each hypothesis, and return the logits of the next.
+        """Run the decoder on one new token of each hypothesis, and return the logits for the next one.
 
         The keys and values of all earlier tokens are read from the cache, and those of the new tokens are appended.
 
@@ -249,8 +249,8 @@ class Transformer(nn.Module):
             cache: the result of `start_cache`, with the tokens of all earlier steps.
 
         Returns:
-            (sentences, beams, vocab_size), float32: the same as the last position of `logits` after `decode` on the
-            whole target so far.
+            (sentences, beams, vocab_size), float32: the same as the `logits` at the last position after `decode` on
+            the whole target so far.
         """
         # x has beams where `decode` has positions, so that all beams of a sentence share one cache and one memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)

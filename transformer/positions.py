@@ -1,6 +1,6 @@
 """Positional encodings (§3.5).
 
-Without one, attention ignores the order of the tokens, except for what a causal mask reveals of it.
+Without them, attention ignores the order of the tokens, except for what a causal mask reveals.
 
 The paper adds a vector to each embedding: ``sinusoidal_encoding``, or a learned embedding (Table 3, row E). Rotary
 positions (RoPE; Su et al. 2021, arXiv 2104.09864) came later: ``rotate`` rotates the queries and keys instead.

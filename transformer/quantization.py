@@ -1,7 +1,7 @@
 """Dynamic quantization: linear layers that multiply 8-bit integers instead of floats, for inference on a CPU.
 
-`quantize_linear_layers` rounds the weights once; their inputs are rounded in every call, which is why it is called
-dynamic. It needs neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
+`quantize_linear_layers` rounds the weights once; the inputs are rounded in every call, hence "dynamic". This needs
+neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
 several times as fast as float32 numbers.
 """
 
@@ -19,8 +19,8 @@ from transformer.device import has_int8_instructions
 LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
 LARGEST_WEIGHT = 63
-"""The largest integer of a weight. It is smaller than `LARGEST` so that the sums are exact in float32, too, which is
-used on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 sum up to less than 2²⁴, and float32 represents all
+"""The largest integer of a weight. It is smaller than `LARGEST` so that sums are exact even in float32, which is used
+on CPUs without AVX512-VNNI: 2,096 products of at most 127 · 63 sum to less than 2²⁴, and float32 represents all
 integers up to that."""
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -35,7 +35,7 @@ def quantize_rows(x: Tensor, largest: int = LARGEST) -> tuple[Tensor, Tensor]:
 
     Returns:
         The integers, (rows, columns), int8, and the units, called scales, (rows, 1), in the dtype of ``x``. Integers
-        times scales differ from ``x`` by half a scale at most.
+        times scales differ from ``x`` by at most half a scale.
     """
     scales = x.abs().amax(dim=1, keepdim=True) / largest
     nonzero = scales.clamp(min=torch.finfo(x.dtype).tiny)
@@ -69,18 +69,18 @@ class Int8Weight:
     def __torch_function__(
         cls, function: Callable[..., Any], types: Sequence[type], args: Any, kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """PyTorch calls this instead of a function that gets such a weight."""
+        """Called by PyTorch instead of any function that gets such a weight."""
         return int8_linear(*args, **(kwargs or {})) if function is F.linear else NotImplemented
 
 
 def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None = None) -> Tensor:
     """Compute a linear layer, x Wᵀ + b, with rounded inputs and a product of integers.
 
-    The product is exact, in float32 with up to 2,096 inputs (see `LARGEST_WEIGHT`); the big model's feed-forward
-    network has 4,096.
+    The product is exact, but in float32 only with up to 2,096 inputs (see `LARGEST_WEIGHT`); the big model's
+    feed-forward network has 4,096.
 
     Args:
-        x: (..., in), float32, on a CPU; each row is rounded with a scale of its own.
+        x: (..., in), float32, on a CPU; each row is rounded with its own scale.
         weight: (out, in).
         bias: (out,); None: none.
 

@@ -46,7 +46,7 @@ class TranslatedTestSet:
     texts: list[str]
     """One translation for each sentence, in the given order."""
     empty: int
-    """Number of sentences without any token; their translations are empty, too."""
+    """Number of sentences without any token; their translations are also empty."""
     truncated: int
     """Number of sentences that were truncated because they were longer than the model's ``max_length``."""
 
@@ -97,7 +97,7 @@ def _check_list(sentences: Sequence[str]) -> Sequence[str]:
 
 
 def _check_string(sentence: str) -> str:
-    """Refuse a sentence that is not a string."""
+    """Reject a sentence that is not a string."""
     if not isinstance(sentence, str):
         raise UserError(f"a sentence must be a string; got {quote(sentence)}")
     return sentence
@@ -107,7 +107,7 @@ class Translator:
     """Translates sentences in batches of similar length.
 
     Args:
-        model: moved to the device; its mode (training or eval) is the same after a translation as before. In int8, a
+        model: moved to the device; a translation leaves its mode (training or eval) unchanged. In int8, a
             quantized copy of it is used (see `quantize_linear_layers`).
         tokenizer: the one that the model was trained with.
         device: where to run the model: a name such as ``"cuda"``, for which `choose_device` also chooses the precision,
@@ -158,7 +158,7 @@ class Translator:
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:
             raise UserError(
-                f"{run}: its tokenizer has {len(tokenizer)} pieces, its model expects {model.config.vocab_size}"
+                f"{run}: its tokenizer has {len(tokenizer)} pieces, but its model expects {model.config.vocab_size}"
             )
         return cls(model, tokenizer, device, metadata)
 
@@ -174,7 +174,7 @@ class Translator:
         if len(ids) + 1 > self.model.config.max_length:
             raise UserError(
                 f"the sentence {quote(shorten(sentence, 50))} has {len(ids)} tokens; the model reads at most "
-                f"{self.model.config.max_length - 1}: split it into shorter ones"
+                f"{self.model.config.max_length - 1}: split it into shorter sentences"
             )
         return [*ids, EOS]
 
@@ -264,8 +264,7 @@ class Translator:
             progress: show a progress bar.
 
         Raises:
-            UserError: if an argument is out of range, memory runs out, or the
-                model outputs NaN.
+            UserError: if an argument is out of range, memory runs out, or the model outputs NaN.
         """
         check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
         encoded = [self.tokenizer.encode(sentence) for sentence in _check_list(sentences)]
@@ -304,7 +303,7 @@ class Translator:
         if needed > (available := available_bytes(self.device)):
             smaller = "a smaller beam_size, or shorter sentences" if beam_size > 1 else "shorter sentences"
             raise UserError(
-                f"the longest sentence needs {readable_bytes(needed)} with beam_size {beam_size}, and "
+                f"the longest sentence needs {readable_bytes(needed)} with beam_size {beam_size}, but "
                 f"only {readable_bytes(available)} is free: use {smaller}"
             )
         results: dict[int, Result] = {}

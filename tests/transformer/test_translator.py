@@ -64,7 +64,7 @@ def test_what_is_not_a_list_of_sentences_is_refused(translator: Translator) -> N
     [
         (
             {"beam_size": 10**12},
-            "needs .* with beam_size 1000000000000, and only .* is free: use a smaller beam_size",
+            "needs .* with beam_size 1000000000000, but only .* is free: use a smaller beam_size",
         ),
         ({"length_penalty": 1e308}, "length_penalty must be from 0 to 10; got 1e"),
         ({"length_penalty": float("nan")}, "length_penalty must be from 0 to 10; got nan"),
