@@ -73,10 +73,10 @@ def save_checkpoint(
 
     Args:
         folder: the run folder.
-        name: the name of the checkpoint; another one with this name is replaced.
+        name: the name of the checkpoint; an earlier one of this name is replaced.
         model: the model to save.
         metadata: more values for the JSON file.
-        state: more tensors, which training needs to resume; they are saved in a file of their own.
+        state: more tensors, which training needs to resume; they are saved in a separate file.
         dtype: the dtype of the weights in the file.
     """
     contents = {
@@ -127,7 +127,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
 
 
 def _read_metadata_and_weights(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the JSON file and the weights of a checkpoint, and both again if training has replaced them meanwhile."""
+    """Read the JSON file and the weights of a checkpoint; read both again if training replaces them meanwhile."""
     while True:
         metadata = read_settings(folder / f"{name}.json")
         try:
@@ -165,7 +165,7 @@ def step_name(step: int, stopped: bool = False) -> str:
     """Return the name of the checkpoint that a run saves after ``step`` steps.
 
     Args:
-        stopped: whether it is saved only because the run is being stopped, and not because it is due.
+        stopped: whether it is saved only because the run is being stopped, not because it is due.
     """
     return f"{'stopped' if stopped else 'step'}-{step:07d}"
 
@@ -179,23 +179,23 @@ def step_checkpoints(folder: Path) -> list[str]:
 
 
 def stopped_checkpoints(folder: Path) -> list[str]:
-    """Return the names of the checkpoints that a run has saved because it was stopped; there is one at most."""
+    """Return the names of the checkpoints that a run has saved because it was stopped; there is at most one."""
     return _by_step(_checkpoints(folder, "stopped"))
 
 
 def _checkpoints(folder: Path, kind: str) -> list[str]:
-    """The names as `step_name` makes them; the results on a test set may be in ``step-30000.scores.json``."""
+    """Return names made by `step_name` only: ``step-30000.scores.json`` may hold the results on a test set."""
     names = (path.stem for path in folder.glob(f"{kind}-*.json"))
     return [name for name in names if re.fullmatch(rf"{kind}-\d+", name)]
 
 
 def training_checkpoints(folder: Path) -> list[str]:
-    """Return the names of a training run's checkpoints, oldest first; only the last have a state to resume from."""
+    """Return the names of a training run's checkpoints, oldest first; only the last few have a state to resume from."""
     return _by_step([*step_checkpoints(folder), *stopped_checkpoints(folder)])
 
 
 def _by_step(names: Iterable[str]) -> list[str]:
-    """Sort the names of checkpoints by step, which is the number at their end."""
+    """Sort the names of checkpoints by step, the number at their end."""
     return sorted(names, key=lambda name: (name.rpartition("-")[2].zfill(20), name))
 
 
@@ -228,7 +228,7 @@ def remove_partial_files(folder: Path) -> None:
 def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
     """Save the mean of the weights of several checkpoints as `AVERAGED` (§6.1).
 
-    The sum is in float32. Besides it, only one checkpoint at a time is in memory.
+    The sum is in float32. Apart from it, only one checkpoint at a time is in memory.
 
     Returns:
         The names of the checkpoints.
@@ -300,7 +300,7 @@ def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
         required: keys that it must have.
 
     Raises:
-        InvalidFileError: if the file is missing, is not JSON, lacks a key, or has a value of a wrong type or out of
+        InvalidFileError: if the file is missing, is not JSON, lacks a key, or has a value of the wrong type or out of
             range.
         UserError: if the file exists but can't be read, such as one without read permission.
     """

@@ -32,7 +32,7 @@ SUMMARIES = {
 PARENT_CHECK_SECONDS = 1.0
 """How often a process that ``torchrun`` has started checks whether ``torchrun`` is still alive."""
 STOP_SECONDS = 5.0
-"""How long such a process may take to save and stop when ``torchrun`` is dead."""
+"""How long such a process may take to save and stop once ``torchrun`` is dead."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -55,7 +55,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def _run(args: Sequence[str]) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(overview("transformer", DESCRIPTION, SUMMARIES))
-        print(wrap("`transformer --version` prints what a bug report needs: the versions and the machine."))
+        print(wrap("`transformer --version` prints the versions and the machine, for bug reports."))
         return 0 if args else 2
     if args[0] == "--version":
         print(_version())
@@ -80,7 +80,7 @@ def _version() -> str:
 
 
 def exit_on_signals() -> None:
-    """End this process by an exception at SIGTERM and SIGHUP, so that temporary files are removed."""
+    """End this process with an exception on SIGTERM or SIGHUP, so that temporary files are removed."""
     for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, _exit)
@@ -91,7 +91,7 @@ def _exit(number: int, _: object) -> None:
 
 
 def stop_with_parent() -> None:
-    """Stop this process if the one that started it, such as ``torchrun``, dies without being able to stop it.
+    """Stop this process if the one that started it, such as ``torchrun``, dies without stopping it.
 
     The process gets SIGTERM, as from ``torchrun``, so that it saves a checkpoint; if that takes too long, it exits.
     """
@@ -109,11 +109,11 @@ def stop_with_parent() -> None:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """End the process at once at Ctrl-C, SIGTERM and SIGHUP while modules are imported.
+    """End the process at once on Ctrl-C, SIGTERM or SIGHUP while modules are imported.
 
     An exception in the middle of an import can leave a library broken, or be swallowed.
 
-    The exit code is 128 + the number of the signal, as always in a shell.
+    The exit code is 128 + the number of the signal, as is usual in a shell.
     """
     numbers = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
     before = {number: signal.getsignal(number) for number in numbers}

@@ -26,7 +26,7 @@ class RecipeCommand:
     """A command whose first argument is the name of a recipe, which sets the defaults of the options."""
 
     function: Callable[[Any], Any]
-    """Called with the options, a dataclass, whose ``explicit_options`` are those that the user has typed."""
+    """Called with the options, a dataclass, whose ``explicit_options`` are those that the user typed."""
     defaults: Mapping[str, Any]
     """Recipe → its options."""
     descriptions: Mapping[str, str]
@@ -57,7 +57,7 @@ def run_command(program: str, description: str, commands: Mapping[str, Command],
     """Parse the arguments of a command, run it, and return the exit code of the program.
 
     Args:
-        program: how the program is called, for its help.
+        program: the program's name, for its help.
         description: what the program does, in a sentence.
         commands: the commands by name.
         args: the arguments: the name of a command, then its own arguments.
@@ -73,10 +73,10 @@ def run_command(program: str, description: str, commands: Mapping[str, Command],
 
 
 def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
-    """Run a program so that, whatever happens, it ends with a clear message and without a traceback.
+    """Run a program so that any failure ends with a clear message instead of a traceback.
 
     A user error, a file that can't be read or written, and a lack of memory are explained in one line. For any
-    other error, which is a bug, the line asks to report it and names a file with the traceback.
+    other error, which is a bug, the message asks for a report and names a file with the traceback.
 
     Args:
         action: the program.
@@ -110,7 +110,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         return _fail("there is not enough memory for this", 2)
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0][:200]
-        if "out of memory" in reason.lower():  # such as PyTorch's, on a device that other programs use, too
+        if "out of memory" in reason.lower():  # such as PyTorch's, on a device that other programs also use
             return _fail(f"there is not enough memory for this ({reason})", 2)
         return _fail(
             f"unexpected {type(error).__name__}: {reason}. This is a bug: please report it at "
@@ -122,7 +122,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
 def _fail(message: str, code: int) -> int:
     """Print a message to stderr in one line, without control characters, and return the code."""
     line = "".join(character if character.isprintable() else " " for character in shorten_words(message))
-    with suppress(OSError):  # stderr may be full or closed, too
+    with suppress(OSError):  # stderr may also be full or closed
         print(f"error: {line}", file=sys.stderr, flush=True)
     return code
 
@@ -163,7 +163,7 @@ def _save_traceback() -> str:
 def _run(
     program: str, description: str, commands: Mapping[str, Command], args: Sequence[str], options: list[str]
 ) -> int:
-    """Parse the arguments and run the command; extend ``options`` by the names of its options."""
+    """Parse the arguments and run the command; add the names of its options to ``options``."""
     if not args or args[0] in ("-h", "--help", "help"):
         summaries = {
             name: _summary(command.function if isinstance(command, RecipeCommand) else command)
@@ -200,7 +200,7 @@ def _run(
 
 
 def check_name(name: str, known: Iterable[str], kind: str) -> None:
-    """Refuse a name that is not among the known ones, and suggest a similar one.
+    """Reject an unknown name, and suggest a similar one.
 
     Raises:
         UserError: if the name is unknown.
@@ -233,7 +233,7 @@ def _parse(target: Callable[..., Any], program: str, description: str, args: Seq
 
 
 class _Captured(io.StringIO):
-    """What a function prints, as it would print it to standard output, with colours if that is a terminal."""
+    """Captures what a function would print to standard output, with colours if that is a terminal."""
 
     encoding = "utf-8"
 
@@ -242,7 +242,7 @@ class _Captured(io.StringIO):
 
 
 def wrap(text: str) -> str:
-    """Wrap paragraphs, and each indented line of a list, to the width of the terminal; keep examples, to be copied."""
+    """Wrap paragraphs, and each indented line of a list, to the terminal's width; leave examples intact for copying."""
     wrapped = []
     for paragraph in text.split("\n\n"):
         title, *items = paragraph.split("\n    ")
@@ -257,7 +257,7 @@ def wrap(text: str) -> str:
 
 
 def _in_one_line(box: str) -> str:
-    """Return the error message in the box that tyro prints, without its frame, its title and the help in it."""
+    """Return the error message in the box that tyro prints, without the frame, the title and the help."""
     lines = [line.strip("│ ") for line in box.splitlines()[1:]]
     text = " ".join(itertools.takewhile(lambda line: not line.startswith(("─", "╰")), lines))
     for pattern, replacement in TYRO_MESSAGES.items():
@@ -307,9 +307,9 @@ def _check_options(args: Sequence[str], options: Sequence[str], program: str) ->
 
 
 def _with_flags(message: str, options: Sequence[str]) -> str:
-    """Replace the names of options in a message by what the user types: ``beam_size`` by ``--beam-size``."""
+    """Replace option names in a message with what the user types: ``beam_size`` with ``--beam-size``."""
     for option in sorted(options, key=len, reverse=True):
-        if "_" in option or "." in option:  # and not a plain word such as "run"
+        if "_" in option or "." in option:  # not a plain word such as "run"
             message = re.sub(rf"(?<![\w./-]){re.escape(option)}(?![\w/]|\.\w)", _flag(option), message)
     return message
 
@@ -327,7 +327,7 @@ def _columns() -> int:
 
 
 def _table(rows: Mapping[str, str]) -> list[str]:
-    """Return lines that list names, each with its description, which is wrapped to the width of the terminal."""
+    """Return lines that list names with their descriptions, wrapped to the width of the terminal."""
     indent = max(map(len, rows)) + 4
     lines = []
     for name, text in rows.items():

@@ -48,7 +48,7 @@ from transformer.translator import Translator
 MAX_LINE_LENGTH = 1_000_000
 """How many characters a line of standard input may have."""
 LINES_AT_ONCE = 100
-"""How many lines of standard input are translated together, and then printed, if it is a file or a pipe."""
+"""How many lines are translated together and then printed, if standard input is a file or a pipe."""
 
 Compile = Literal["auto", "yes", "no"]
 XAxis = Literal["step", "minutes", "target_tokens"]
@@ -69,15 +69,15 @@ MaxNewTokens = Annotated[
     ),
 ]
 PRECISIONS = (
-    "Precision of the matrix products: fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or bf16 "
-    "or fp16, in mixed precision (autocast). auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; everywhere else fp32."
+    "Precision of the matrix products: fp32; tf32 (NVIDIA GPUs since Ampere: faster than fp32, less exact); or bf16 or "
+    "fp16, in mixed precision (autocast). auto: bf16 on a CUDA GPU, or fp16 if it lacks bf16; fp32 everywhere else."
 )
 PrecisionOption = Annotated[Precision, arg(help=PRECISIONS)]
 InferencePrecisionOption = Annotated[
     InferencePrecision,
     arg(
         help=f"{PRECISIONS} int8, on a CPU: linear layers multiply 8-bit integers. Translations are nearly as good, "
-        "and take less time if the CPU has the instructions called AVX512-VNNI."
+        "and faster if the CPU has AVX512-VNNI instructions."
     ),
 ]
 ModelName = Annotated[
@@ -135,21 +135,21 @@ class TrainOptions(RecipeOptions):
     """Where to train; auto chooses the fastest device available."""
     precision: PrecisionOption = "auto"
     compile: Compile = "auto"
-    """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a CUDA GPU only."""
+    """Compile the model, which takes a minute or two but makes steps faster. auto: only on a CUDA GPU."""
     force: FlagCreatePairsOff[bool] = False
-    """Resume a run even though its settings have changed."""
+    """Resume a run even if its settings have changed."""
     initial_model: Annotated[
         str | None,
         arg(
             metavar="MODEL",
             help="Start from the weights of this model, a run folder or the name of a pretrained model, instead of "
-            "random ones (fine-tuning). Its architecture and tokenizer replace the recipe's; dropout stays the "
-            "recipe's.",
+            "random ones (fine-tuning). Its architecture and tokenizer replace the recipe's, except for "
+            "dropout.",
             help_behavior_hint="(default: random weights)",
         ),
     ] = None
     tensorboard: FlagCreatePairsOff[bool] = False
-    """Write the metrics for TensorBoard as well."""
+    """Also write the metrics for TensorBoard."""
 
 
 def prepare(options: PrepareOptions) -> None:
@@ -180,7 +180,7 @@ def show_data(options: DataOptions) -> None:
         from transformer.plots import style
         from transformer.plots.sentence_lengths import sentence_lengths
 
-        style.check_figure_path(options.figure)  # before the data is prepared, which may take long
+        style.check_figure_path(options.figure)  # before the data is prepared, which may take a while
     if options.samples < 0:
         raise UserError(f"--samples must not be negative; got {options.samples}")
     data = options.prepare()
@@ -197,7 +197,7 @@ def show_data(options: DataOptions) -> None:
 def train(options: TrainOptions) -> None:
     """Train the model of a recipe; every setting of the recipe can be changed.
 
-    An interrupted run is resumed by the same command. The last example trains on eight GPUs; its `--` keeps torchrun
+    The same command resumes an interrupted run. The last example trains on eight GPUs; its `--` keeps torchrun
     from reading this command's options, such as --run, as its own. Several machines can train together if they share a
     file system that contains the prepared data and the run folder.
 
@@ -216,7 +216,7 @@ def train(options: TrainOptions) -> None:
         for name, value in dataclasses.asdict(config).items():
             if f"model.{name}" in options.explicit_options and getattr(options.model, name) != value:
                 raise UserError(
-                    f"the architecture is that of the initial model {options.initial_model}, in which model.{name} is "
+                    f"the architecture is that of the initial model {options.initial_model}, whose model.{name} is "
                     f"{value}: leave out model.{name} {getattr(options.model, name)}"
                 )
         options.model = config
@@ -231,7 +231,7 @@ def train(options: TrainOptions) -> None:
         }
     if options.tensorboard:
         require_extra("tensorboard", "tensorboard")
-    if is_main_process():  # checked again later, but preparing the data may take long
+    if is_main_process():  # checked again later, but preparing the data may take a while
         check_run_folder(options.run, settings, options.force)
         check_memory(options.model, options.training, device, get_world_size())
         with explain_write_errors(options.run):
@@ -304,13 +304,13 @@ def average(
     print(f"averaged {len(names)} checkpoints: {', '.join(names)}")
     if len(names) < last and not checkpoints:
         log(
-            f"these are all that {run} has, fewer than {last}: --training.checkpoint-every sets how often checkpoints "
-            "are saved, --training.keep-checkpoints how many are kept"
+            f"{run} has only these, fewer than {last}: --training.checkpoint-every sets how often checkpoints are "
+            "saved, and --training.keep-checkpoints how many are kept"
         )
     training = read_settings(run / RECIPE).get("training", {})
     if (steps := training.get("average_steps")) and step_name(training.get("steps", 0)) in names:
         log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
-    log("evaluate and translate use the averaged weights from now on")
+    log("evaluate and translate now use the averaged weights")
     log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}")
 
 
@@ -374,8 +374,8 @@ def evaluate(
     NAME.references.txt and NAME.scores.json, and replace earlier ones. For a pretrained model they go to
     evaluations/MODEL. If you give several models, each is compared with the first by a significance test.
 
-    Unlike translate, this command doesn't split a line into sentences, and it truncates a line that is too long for the
-    model, so that the scores are those of all lines.
+    Unlike translate, this command doesn't split lines into sentences, and it truncates lines that are too long for the
+    model, so that the scores cover all lines.
 
     Examples:
         transformer evaluate runs/pocket
@@ -431,8 +431,8 @@ def translate(
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
-    An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
-    as an empty line. A line or an argument that cannot be translated, because a sentence is too long, is reported and
+    An argument or a line may contain several sentences, which are translated one by one. An empty input line gives an
+    empty output line. A line or an argument that cannot be translated, because a sentence is too long, is reported and
     left empty (evaluate truncates it instead).
 
     With --n-best, an argument or a line is translated as a whole, and each line of the output has a score, a tab and a
@@ -448,7 +448,7 @@ def translate(
         text: Sentences to translate.
         beam_size: Number of hypotheses kept at each step of beam search; 1 with --length-penalty 0 is greedy search.
         length_penalty: Exponent of the length normalisation (§6.1): larger values favour longer translations.
-        n_best: Number of translations to print for each sentence; if more than one, with their scores.
+        n_best: Number of translations to print for each sentence, with their scores if more than one.
         device: Where to translate; auto chooses the fastest device available.
     """
     check_search(beam_size, length_penalty, n_best, max_new_tokens)
@@ -460,7 +460,7 @@ def translate(
         return [one] if one.strip() else []
 
     def print_translations(texts: Sequence[Sequence[str]], first: int) -> None:
-        """Translate the sentences of some texts, of which the first has this number, and print them."""
+        """Translate and print the sentences of some texts, which are numbered from ``first``."""
         results = iter(translator.beam_search(list(chain(*texts)), beam_size, length_penalty, n_best, max_new_tokens))
         for number, sentences in enumerate(texts, first):
             lists = [next(results) for _ in sentences]
@@ -517,7 +517,7 @@ def attention(
 
     Args:
         text: Sentences to start with.
-        output: The page to save: .html.
+        output: The .html file to save.
         device: Where to translate the sentences; auto chooses the fastest device available.
     """
     from transformer.interactive import translator_page
@@ -551,8 +551,8 @@ def export(
 ) -> None:
     """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
-    The folder contains everything that is needed to translate with the model. If it contains an earlier export, that
-    one is replaced, together with the results of evaluations in it.
+    The folder contains everything needed to translate with the model. An earlier export in it is replaced, along with
+    its evaluation results.
 
     Examples:
         transformer export runs/pocket my-translator
@@ -626,9 +626,9 @@ def bench(
         names: Benchmarks or recipes.
         device: Where to run.
         threads: CPU threads of each implementation; the benchmark `processes` always uses one per process.
-        rounds: Benchmarks: timed rounds of each implementation.
-        steps: Recipes: measured training steps.
-        compile: Recipes: compile the model, as in train.
+        rounds: For benchmarks: timed rounds of each implementation.
+        steps: For recipes: measured training steps.
+        compile: For recipes: compile the model, as in train.
         quick: Run a tiny version, only to check that everything works.
         output: A JSON file to write the measurements to.
     """
@@ -669,7 +669,7 @@ def should_compile(choice: Compile, device: Device) -> bool:
 
 
 def log(message: str) -> None:
-    """Print a message to stderr, so that stdout contains results only; in a distributed run, from one process."""
+    """Print a message to stderr, so that stdout contains results only; in a distributed run, one process prints."""
     if is_main_process():
         print(message, file=sys.stderr, flush=True)
 
@@ -723,7 +723,7 @@ def _standard_input() -> Iterator[list[str]]:
     if is_terminal := sys.stdin.isatty():
         log("type sentences, one per line, and end with Ctrl-D:")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are refused with their line
+        sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are rejected with their line
     chunk: list[str] = []
     try:
         for line in _lines_of(sys.stdin):
@@ -732,13 +732,13 @@ def _standard_input() -> Iterator[list[str]]:
                 yield chunk
                 chunk = []
     except UserError:
-        yield chunk  # the lines before the one that is refused are translated
+        yield chunk  # the lines before the rejected one are translated
         raise
     yield chunk
 
 
 def _lines_of(stream: TextIO) -> Iterator[str]:
-    """Yield the lines of a stream; refuse one that is not UTF-8, or too long to be text, and might never end."""
+    """Yield the lines of a stream; reject one that isn't UTF-8 or is too long to be text, as it might never end."""
     for number in count(1):
         line = stream.readline(MAX_LINE_LENGTH + 1)
         if len(line) > MAX_LINE_LENGTH:
@@ -749,14 +749,14 @@ def _lines_of(stream: TextIO) -> Iterator[str]:
             return
         if re.search(r"[\0\ud800-\udfff]", line):  # NUL, as in UTF-16, or bytes that could not be decoded
             raise UserError(
-                f"line {number} of standard input is not UTF-8 text, and the translation ends before it: convert the "
+                f"line {number} of standard input is not UTF-8 text, so translation stops before it: convert the "
                 "input to UTF-8, or decompress it first"
             )
         yield line.removesuffix("\n").removeprefix("\ufeff")
 
 
 def _existing_run_folder(run: Path) -> Path:
-    """Check that a run folder exists, and return it; refuse a pretrained model, whose files are not the user's."""
+    """Check that a run folder exists, and return it; reject a pretrained model, whose files are not the user's."""
     if run.is_dir():
         return run
     if str(run) in list_models():

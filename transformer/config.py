@@ -56,7 +56,7 @@ class ModelConfig:
     """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal up to rounding."""
     max_length: int = 512
     """Maximum number of tokens, including eos, in any sentence that the model reads or writes.
-    Longer training and validation pairs are dropped by data.max-length, which doesn't count eos."""
+    To drop longer training and validation pairs, use data.max-length, which doesn't count eos."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -125,7 +125,7 @@ class TrainingConfig:
     steps: int = 100_000
     """Number of optimiser steps."""
     batch_tokens: int = 25_000
-    """Maximum number of target tokens in the batch of a step, on all devices together, not counting padding."""
+    """Maximum number of target tokens in the batch of a step, over all devices, not counting padding."""
     gradient_accumulation_steps: int = 1
     """Split each batch into this many micro-batches, to save memory. Unlike in Hugging Face, the batch doesn't grow."""
     activation_checkpointing: bool = False
@@ -139,9 +139,9 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     """Probability mass that is spread over the whole vocabulary (§5.4 of the paper)."""
     max_grad_norm: float = 1.0
-    """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
+    """Clip gradients with a larger norm to this norm; 0 turns clipping off."""
     average_steps: int = 0
-    """At the end, replace the weights by their average over this many last steps, unless patience ends the run early;
+    """At the end, set the weights to their average over this many final steps, unless patience ends the run early;
     0: don't.
     The paper (§6.1) averages its last checkpoints instead: see transformer average."""
     log_every: int = 50
@@ -149,15 +149,15 @@ class TrainingConfig:
     validate_every: int = 1000
     """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
     validation_sentences: int = 200
-    """Number of validation sentences to translate by greedy search for BLEU; the loss is that of the whole set."""
+    """Number of validation sentences to translate by greedy search for BLEU; the loss uses the whole set."""
     patience: int = 0
     """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000
     """Steps between checkpoints, which a run resumes from and which can be averaged."""
     checkpoint_each_epoch: bool = False
-    """Save a checkpoint at the end of each epoch, too."""
+    """Also save a checkpoint at the end of each epoch."""
     keep_checkpoints: int = 5
-    """How many checkpoints are kept, besides the best one; older ones are deleted."""
+    """How many checkpoints to keep besides the best one; older ones are deleted."""
     seed: int = 1
     """Random seed for the initial weights, the dropout and the order of the batches."""
 
@@ -183,7 +183,7 @@ class TrainingConfig:
         if self.average_steps > self.steps:
             raise UserError(
                 f"training.average_steps is {self.average_steps}, more than training.steps, which is {self.steps}: "
-                "set it to 0 to train without averaging, or to fewer steps"
+                "choose fewer steps, or 0 to train without averaging"
             )
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"training.label_smoothing must be at least 0 and less than 1; got {self.label_smoothing}")

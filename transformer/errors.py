@@ -10,7 +10,7 @@ from typing import Any
 MAX_QUOTED = 100
 """A value in a message is shortened to this many characters."""
 MAX_WORD = 200
-"""Longer words of a message, such as paths, are shortened, too; shorter ones stay whole, so that they can be copied."""
+"""Longer words in a message, such as paths, are shortened; shorter ones stay whole, so that they can be copied."""
 
 
 class UserError(Exception):
@@ -39,7 +39,7 @@ class _Quotes(reprlib.Repr):
 
 
 def quote(value: Any) -> str:
-    """Return a value as Python writes it, in one line and shortened, for a message."""
+    """Return a value's repr for a message, on one line and shortened."""
     return shorten(" ".join(_Quotes().repr(value).split()))
 
 

@@ -1,7 +1,7 @@
-"""Read and write the course's own files. Nothing in a file is trusted: a run or a model may come from somebody else.
+"""Read and write the course's own files. Nothing in a file is trusted: a run or a model may come from someone else.
 
 All JSON is read by `read_json` and `read_rows`, which check the size, the encoding and the nesting. `convert` then
-checks each value against the type that the code expects, such as a dataclass of settings. Whatever is wrong raises a
+checks each value against the type that the code expects, such as a dataclass of settings. Any mistake raises a
 `UserError` that names the file and the field.
 """
 
@@ -22,11 +22,11 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from transformer.errors import UserError, quote, shorten
 
 MAX_BYTES = 64_000_000
-"""The largest file of JSON that is read. Those of the longest run are a hundred times smaller."""
+"""The largest JSON file that is read. Those of the longest run are a hundred times smaller."""
 MAX_DIGITS = 18
-"""Longer whole numbers are refused: no setting or measurement is that large, and 64 bits could not hold them."""
+"""Longer whole numbers are rejected: no setting or measurement is that large, and 64 bits could not hold them."""
 
-NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)  # which Windows doesn't have
+NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)  # Windows doesn't have it
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class InvalidFileError(UserError):
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete.
+    """Write a temporary file and rename it, so that a complete file, old or new, exists at every moment.
 
     Raises:
         OSError: if it can't be written, or would replace something that is not a file, such as a device or a pipe.
@@ -49,7 +49,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # as for any new file; a temporary one is the owner's only
+        os.chmod(name, 0o666 & ~_umask())  # as for any new file; only its owner can access a temporary one
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -63,7 +63,7 @@ def _umask() -> int:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written, before starting the work whose result it will hold.
+    """Check that a file can be written, before starting the work that produces its content.
 
     Raises:
         UserError: if its folder doesn't exist, or no file can be created there.
@@ -81,7 +81,7 @@ def check_writable(path: Path) -> None:
 
 
 def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> bytes:
-    """Read a whole file. A pipe or a device in its place is refused, never waited for.
+    """Read a whole file. A pipe or a device in its place is rejected, never waited for.
 
     Args:
         path: the file.
@@ -114,7 +114,7 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
 
 
 def file_hash(path: Path, algorithm: str = "sha256") -> str:
-    """Return the checksum of a file, in hexadecimal digits, without reading it into memory as a whole."""
+    """Return the checksum of a file in hexadecimal, without reading the whole file into memory."""
     digest = hashlib.new(algorithm)
     with open(path, "rb") as file:
         while block := file.read(2**20):
@@ -130,7 +130,7 @@ def read_text(path: Path, kind: str = "") -> str:
         kind: what it is, for messages, such as "the manifest".
 
     Raises:
-        InvalidFileError: as `read_bytes`, and if it is not UTF-8.
+        InvalidFileError: as for `read_bytes`, and if it is not UTF-8.
         UserError: if it exists but can't be read, such as one without read permission.
     """
     name = f"{kind} {path}".strip()
@@ -172,7 +172,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str, float]) -> list[dict[str, Any]]:
-    """Read one JSON object per line; an incomplete last line, which a crash leaves, is left out.
+    """Read one JSON object per line; an incomplete last line, left by a crash, is skipped.
 
     Args:
         path: the file; if it is missing, there are no rows.
@@ -209,7 +209,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
         where: the file and the field, for messages.
 
     Raises:
-        InvalidFileError: if the value has another type, or a dataclass refuses it because it is out of range.
+        InvalidFileError: if the value has another type, or a dataclass rejects it because it is out of range.
     """
     origin, arguments = get_origin(expected), get_args(expected)
     if expected in (int, float) and isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:

@@ -38,8 +38,8 @@ def provenance(device: object) -> dict[str, Any]:
 def command(argv: list[str]) -> str | None:
     """Return the command as the user would type it, or None if the program is not ``transformer``.
 
-    ``--mirror`` is left out, because only the source of the downloads depends on it. The addresses by which several
-    machines find each other are left out, too.
+    ``--mirror`` is left out, because only the source of the downloads depends on it; so are the addresses by which
+    several machines find each other.
     """
     if Path(argv[0]).name != "transformer" and Path(argv[0]).parts[-2:] != ("transformer", "cli.py"):
         return None
@@ -57,7 +57,7 @@ def command(argv: list[str]) -> str | None:
 
 
 def commit() -> str:
-    """Return the commit of the package, with a "+" if its files have changed since; outside its repository the version.
+    """Return the package's commit, with a "+" if its files have changed since; outside its repository, the version.
 
     Trained models in ``transformer/models`` don't count as changes.
     """
@@ -89,7 +89,7 @@ def processor() -> str:
 
 
 def gpu() -> str:
-    """Return the number of GPUs, their name and memory, and the versions of driver, CUDA and cuDNN."""
+    """Return the number of GPUs, their name and memory, and the versions of the driver, CUDA and cuDNN."""
     properties = torch.cuda.get_device_properties(0)
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:

@@ -12,7 +12,7 @@ class Recipe:
     """A corpus, a model and the hyperparameters of its training."""
 
     description: str
-    """What to expect of it, for ``--help``."""
+    """What to expect from it, for ``--help``."""
     data: DataConfig
     """The corpus and how it is prepared."""
     model: ModelConfig

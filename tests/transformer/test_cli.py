@@ -202,7 +202,7 @@ def test_the_lines_before_one_that_is_not_utf8_are_translated(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    message = "error: line {} of standard input is not UTF-8 text, and the translation ends before it: convert the"
+    message = "error: line {} of standard input is not UTF-8 text, so translation stops before it: convert the"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(invalid), encoding, errors))
     assert fails(capsys, "translate", str(run)).startswith(message.format(1))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a b c\n\nd e\n" + invalid), encoding, errors))
@@ -722,7 +722,7 @@ def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(
     monkeypatch.setattr("transformer.commands.prepare_data", lambda *_, **__: pytest.fail("prepared"))
     (tmp_path / "thesis.txt").write_text("three years of work")
     train = ["train", "copy", "--device", "cpu", *SMALL, "--run"]
-    assert "is not a run folder, and not empty" in fails(capsys, *train, str(tmp_path))
+    assert "is neither a run folder nor empty" in fails(capsys, *train, str(tmp_path))
     message = fails(capsys, *train, str(run), "--model.norm", "pre")
     assert "was started with other settings" in message and "--force" not in message  # it couldn't help
     huge = [str(tmp_path / "new"), "--model.n-layers", "10000000"]
@@ -941,8 +941,8 @@ def test_average_names_what_it_averaged(
     main(["average", str(copy)])
     printed = capsys.readouterr()
     assert printed.out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
-    assert f"these are all that {copy} has, fewer than 5: --training.checkpoint-every sets" in printed.err
-    assert f"use the averaged weights from now on\nnext: transformer evaluate {copy}\n" in printed.err
+    assert f"{copy} has only these, fewer than 5: --training.checkpoint-every sets" in printed.err
+    assert f"now use the averaged weights\nnext: transformer evaluate {copy}\n" in printed.err
     text = str(tmp_path / "text")
     Path(text).write_text("a b c\n")
     main(["evaluate", str(copy), "--source", text, "--reference", text])

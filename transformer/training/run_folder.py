@@ -43,7 +43,7 @@ NOT_COMPARED = {
 which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: they change the memory and time of
-a step, not its number of tokens. (With another number of accumulation steps, a step contains other pairs.)"""
+a step, not its number of tokens. (With another number of accumulation steps, a step contains different pairs.)"""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
     Args:
         run: the folder.
         recipe: the settings, which are compared with those in the folder.
-        force: accept other settings than those in the folder.
+        force: accept settings other than those in the folder.
 
     Raises:
         UserError: if the folder is not a run folder, is in use, or was started with other settings.
@@ -72,7 +72,7 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
 
 
 def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> None:
-    """Refuse a folder in which a run with these settings can be neither started nor resumed.
+    """Reject a folder in which a run with these settings can be neither started nor resumed.
 
     Args:
         run, recipe, force: as in `open_run_folder`.
@@ -84,7 +84,7 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
         raise UserError(f"{run} is a file: choose a folder with --run")
     if not (run / RECIPE).exists():
         if run.exists() and any(map(_is_content, run.iterdir())):
-            raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
+            raise UserError(f"{run} is neither a run folder nor empty: choose another folder with --run")
         return
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
     try:
@@ -169,7 +169,7 @@ def append_log(run: Path, row: dict[str, float]) -> None:
 
 
 def truncate_metrics(run: Path, last_step: int) -> None:
-    """Delete the metrics and the log after a step, from which the run resumes."""
+    """Delete metrics and log rows after the step from which the run resumes."""
     for path in (run / METRICS, run / LOG):
         _write_rows(path, [row for row in read_rows(path, ["step"]) if row["step"] <= last_step])
 
