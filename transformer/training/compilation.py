@@ -17,7 +17,7 @@ MAX_RATIO = 2.0
 def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float], context: DistributedContext) -> None:
     """Compile a module in place; if that fails in any process, print why, and leave it uncompiled in all.
 
-    PyTorch compiles the forward pass when it is first used, and the backward pass likewise. Both are run here, before
+    PyTorch compiles the forward and the backward pass when each is first used. Both are run here, before
     training: DistributedDataParallel does not survive a backward pass that fails in one of its processes. The norms
     of the gradients are compared, because PyTorch 2.11 compiled an earlier form of our loss to
     gradients of zero, without an error.
@@ -32,16 +32,16 @@ def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float],
     """
     expected, reason = gradient_norm(), ""
     # By default, sizes that are equal in the first batch, such as the lengths of source and target, have to stay equal;
-    # the first batch in which they differ would be compiled again.
+    # the first batch in which they differ would cause a recompilation.
     fx_config.use_duck_shape = False
     torch._dynamo.config.specialize_float = True  # such as √d_model: otherwise, everything is traced twice
     torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
     inductor = torch._inductor.config
-    inductor.fallback_random = True  # dropout draws the same random numbers as uncompiled, and isn't slower
+    inductor.fallback_random = True  # dropout draws the same random numbers as in eager mode, and isn't slower
     if hasattr(inductor.triton, "mix_order_reduction"):  # in PyTorch 2.11, but not yet in 2.9
         # Newer versions combine two sums in the backward pass of a layer norm. For the base model on an H200, that took
-        # twice as long. And whether they do depends on the size of the batch, so the first small one, with the pairs
-        # that are left at the end of an epoch, would be compiled again.
+        # twice as long. And whether they do depends on the size of the batch, so the first small one, with the last
+        # few pairs of an epoch, would cause a recompilation.
         inductor.triton.mix_order_reduction = False
     module.compile(dynamic=True)
     try:
@@ -49,7 +49,7 @@ def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float],
             warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")  # PyTorch's own
             norm = gradient_norm()
         if not expected / MAX_RATIO <= norm <= expected * MAX_RATIO:
-            reason = f"the gradient is wrong: its norm is {norm:.3g}, and {expected:.3g} uncompiled"
+            reason = f"the gradient is wrong: its norm is {norm:.3g}, but {expected:.3g} uncompiled"
     except Exception as error:
         lines = [line for line in str(error).strip().splitlines() if line and not line.endswith("raised:")]
         reason = (lines or [type(error).__name__])[0][:200]

@@ -35,7 +35,7 @@ class DistributedContext:
     def all_reduce(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum of each number over all processes. All must call this; each waits for the last one.
 
-        The numbers go from CPU to CPU, by Gloo, so no process has to wait for its GPU.
+        The numbers go from CPU to CPU, via Gloo, so no process has to wait for its GPU.
         """
         if self.world_size == 1:
             return list(numbers)
@@ -46,7 +46,7 @@ class DistributedContext:
     def all_gather(self, tensor: Tensor) -> Tensor:
         """Return the tensors of all processes, which have the same shape: (world_size, …). All must call this.
 
-        The tensors are on the CPU, as those of `all_reduce`.
+        The tensors are on the CPU, as in `all_reduce`.
         """
         if self.world_size == 1:
             return tensor[None]
@@ -128,7 +128,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
 def _check_torchrun() -> None:
     """Check that ``torchrun``, through which the processes find each other, has not died while they were starting.
 
-    PyTorch would wait for it for as long as for other processes, which may still be preparing data.
+    PyTorch would wait for it as long as for other processes, which may still be preparing data.
 
     Raises:
         UserError: if it doesn't answer.

@@ -70,12 +70,12 @@ def train(
         config: the hyperparameters.
         device: where to train, and in which precision.
         recipe: the settings to write to the folder, or to compare with those in it; None: those of model and training.
-        on_validation: called with the metrics of each validation; then no progress is shown.
+        on_validation: called with the metrics of each validation; if given, no progress is shown.
         compiled: use torch.compile: slow for a minute or two, and then faster.
         force: resume even if the settings have changed.
         tensorboard: also write the metrics for TensorBoard, into the folder ``tensorboard``.
-        initial_model: start from its weights, which is called fine-tuning; None: from random weights. A run that is
-            resumed continues with its own weights.
+        initial_model: start from its weights (fine-tuning); None: from random weights. A resumed run continues with
+            its own weights.
 
     Returns:
         The run's model: see `checkpoint.default_checkpoint`.
@@ -84,7 +84,7 @@ def train(
         UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use
             or is not a run folder, the gradient or the validation loss is never finite, or there is no memory or
             disk space left.
-        KeyboardInterrupt: after one of these signals, when everything is saved, unless training has ended by then.
+        KeyboardInterrupt: after one of these signals, once everything is saved, unless training has ended by then.
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
@@ -138,7 +138,7 @@ def check_lengths(data: PreparedData, max_length: int) -> None:
     longest = max(int(side.lengths().max(initial=0)) for split in ("train", "valid") for side in data.tokens(split))
     if longest >= max_length:
         raise UserError(
-            f"a sentence of the corpus has {longest} tokens, and this model reads at most {max_length - 1}: use "
+            f"a sentence of the corpus has {longest} tokens, but this model reads at most {max_length - 1}: use "
             f"--model.max-length {longest + 1}, or leave out such pairs with --data.max-length {max_length - 1}"
         )
 
@@ -189,7 +189,7 @@ def _loop(
                 append_metrics(run, metrics)
                 display.validation(metrics)
                 if not math.isfinite(metrics["valid_loss"]):
-                    display.message(f"the validation loss is not a finite number; if it stays so, {START_AGAIN}")
+                    display.message(f"the validation loss is not a finite number; if this persists, {START_AGAIN}")
                 if writer is not None:
                     writer.validation(metrics)
                 if on_validation is not None:
@@ -253,7 +253,7 @@ class TensorBoard:
 def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[], Trainer]) -> Trainer:
     """Return a trainer in the state of the last checkpoint that is intact, or a new one if nothing has been saved.
 
-    A run that is finished is never trained again, and one that has saved checkpoints never starts from the first step.
+    A finished run is never trained again, and one that has saved checkpoints never starts from the first step.
 
     Raises:
         UserError: if that would happen, because the checkpoints are damaged or were deleted.
@@ -329,10 +329,10 @@ def _is_about(error: OSError, run: Path) -> bool:
 
 @contextmanager
 def stop_signals(shown: bool = True) -> Iterator[Callable[[], bool]]:
-    """Catch Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed; a second Ctrl-C acts as usual.
+    """Catch Ctrl-C, SIGTERM and SIGHUP (sent when a terminal is closed); a second Ctrl-C acts as usual.
 
     Args:
-        shown: at the first Ctrl-C, say on stderr what happens next.
+        shown: on the first Ctrl-C, print to stderr what happens next.
 
     Yields:
         A function that returns whether one of them was received.
@@ -346,7 +346,7 @@ def stop_signals(shown: bool = True) -> Iterator[Callable[[], bool]]:
             signal.signal(number, handlers[number])  # the second one interrupts what takes too long
             if shown:
                 with suppress(OSError):
-                    os.write(2, STOPPING)  # to print here is not safe, because the signal may interrupt a print
+                    os.write(2, STOPPING)  # printing isn't safe here, because the signal may interrupt a print
 
     try:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):

@@ -14,7 +14,7 @@ from transformer.errors import UserError
 from transformer.loss import CHUNK_ROWS, CHUNKS
 
 TYPICAL_LENGTH = 30
-"""Tokens of a sentence, on either side, that `full_batch` assumes: about the mean of WMT14."""
+"""Tokens per sentence, on either side, that `full_batch` assumes: about the mean of WMT14."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class BatchShape:
 
 
 def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
-    """Return an upper bound of a process's micro-batches, padding included, if all sentences have `TYPICAL_LENGTH`."""
+    """Return an upper bound on the size of a process's padded micro-batches, if all sentences have `TYPICAL_LENGTH`."""
     tokens = int(MAX_PADDED_RATIO * training.batch_tokens) // (world_size * training.gradient_accumulation_steps)
     return BatchShape(max(1, tokens // TYPICAL_LENGTH), TYPICAL_LENGTH, TYPICAL_LENGTH)
 
@@ -78,7 +78,7 @@ def estimate_memory(
     """Predict the memory of a training step from the settings alone.
 
     Tensors are counted as PyTorch's allocator counts them. What a GPU needs in addition, such as the CUDA context, is
-    not included, and neither are the temporary copies of ``torch.compile``.
+    not included, nor are the temporary copies of ``torch.compile``.
 
     Args:
         batch: the size of one batch of one process; None: `full_batch`.
@@ -120,7 +120,7 @@ def estimate_memory(
 
     embedding = 4 * vocab_size * d_model  # a gradient of the embedding matrix
     chunk = min(target, target // CHUNKS + 1 if is_gpu else CHUNK_ROWS) * vocab_size  # logits
-    # Logits in float32, and in mixed precision also in 16 bits, of which a CPU keeps more copies.
+    # Logits in float32, and in mixed precision also in 16 bits: a CPU keeps more copies of those.
     loss = 2 * target * d_model * element_size + embedding + (4 if not is_mixed else 6 if is_gpu else 12) * chunk
     backward = 2 * target * d_ff * element_size + embedding  # through the last feed-forward
 
@@ -154,7 +154,7 @@ def estimate_memory(
 def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, world_size: int = 1) -> None:
     """Refuse to train if a full micro-batch doesn't fit into the available memory.
 
-    On a GPU a model is refused only if small micro-batches don't fit either, because the trainer halves them by itself.
+    On a GPU, this happens only if small micro-batches don't fit either: the trainer halves them automatically.
 
     Raises:
         UserError: if it doesn't fit; the message gives the needed and the available memory, and a setting that helps.
@@ -179,11 +179,11 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
 
 
 def peak_memory(work: Callable[[], object], device: Device) -> int:
-    """Do some work and return the peak size of the tensors that it had allocated, in bytes.
+    """Do some work and return the peak size of the tensors that it allocated, in bytes.
 
     The figure comes from PyTorch's allocators, not from the resident memory of the process, so it doesn't depend on
-    what ran before. Tensors from before don't count, and the work should not free them: on a GPU, the result would be
-    too small.
+    what ran before. Earlier tensors don't count, and the work should not free them: on a GPU, the result would be too
+    small.
     """
     if device.type == "cuda":
         x = torch.randn(64, 64, device=device.torch_device, requires_grad=True)

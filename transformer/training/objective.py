@@ -16,7 +16,7 @@ class ModelWithLoss(nn.Module):
         self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss of a `Batch`, summed over its target tokens without padding: a scalar, in nats."""
+        """Compute the loss of a `Batch`, summed over its target tokens except padding: a scalar, in nats."""
         memory, memory_mask = self.model.encode(source)
         states = self.model.decode(decoder_input, memory, memory_mask).flatten(0, 1)
         weight = self.model.unembedding.weight
@@ -24,6 +24,6 @@ class ModelWithLoss(nn.Module):
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """Compute the label-smoothed loss, summed over a batch's target tokens without padding: a scalar, in nats."""
+    """Compute the label-smoothed loss, summed over a batch's target tokens except padding: a scalar, in nats."""
     loss: Tensor = ModelWithLoss(model, smoothing)(batch.source, batch.decoder_input, batch.labels)
     return loss

@@ -31,7 +31,7 @@ class Muon(torch.optim.Optimizer):
     Args:
         groups: parameter groups of weight matrices.
         momentum: how much of the momentum is kept in each step.
-        dtype: of the matrix products that make the momentum orthogonal.
+        dtype: dtype of the matrix products that make the momentum orthogonal.
         batched: compute with all weights of one shape at once, in batched matrix products. Otherwise a GPU would wait
             for the host, which launches each small kernel separately; on a CPU, batches are slower.
     """
@@ -88,8 +88,8 @@ class Muon(torch.optim.Optimizer):
 def orthogonalize(matrices: Tensor) -> Tensor:
     """Bring the singular values of matrices, (n, rows, columns), close to one: most to between 0.7 and 1.2.
 
-    Values that are tiny beside the norm of their matrix stay smaller. A polynomial of the matrix changes
-    only its singular values. This one, of odd degree 5 and applied five times, was chosen to lift small ones quickly
+    Values that are tiny relative to the norm of their matrix stay smaller. An odd polynomial of a matrix changes only
+    its singular values. This one, of degree 5 and applied five times, was chosen to raise small ones quickly
     (Newton–Schulz iteration). It needs only matrix products.
     """
     is_tall = matrices.size(1) > matrices.size(2)
@@ -129,8 +129,8 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
 def step_if_finite(optimizers: Mapping[str, torch.optim.Optimizer], gradient_norm: Tensor) -> None:
     """Let the optimisers take a step if the norm of the whole gradient, a scalar, is finite; otherwise nothing changes.
 
-    The device decides it, because the host would have to wait for the norm. For this, fused optimisers have an
-    attribute ``found_inf``, which `torch.amp.GradScaler` uses, too.
+    The device decides, because the host would have to wait for the norm. For this, fused optimisers have an
+    attribute ``found_inf``, which `torch.amp.GradScaler` also uses.
     """
     found_inf = 1 - gradient_norm.isfinite().float()
     for optimizer in optimizers.values():
@@ -139,7 +139,7 @@ def step_if_finite(optimizers: Mapping[str, torch.optim.Optimizer], gradient_nor
 
 
 def optimizer_state(optimizers: Mapping[str, torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """Return the tensors of the optimisers, such as ``adam.3.exp_avg``, of parameter 3 of Adam."""
+    """Return the tensors of the optimisers, such as ``adam.3.exp_avg`` for Adam's parameter 3."""
     return {
         f"{name}.{number}.{key}": tensor
         for name, optimizer in optimizers.items()
@@ -149,10 +149,10 @@ def optimizer_state(optimizers: Mapping[str, torch.optim.Optimizer]) -> dict[str
 
 
 def load_optimizer_state(optimizers: Mapping[str, torch.optim.Optimizer], saved: Mapping[str, Tensor]) -> None:
-    """Load the tensors of `optimizer_state`; ``saved`` may contain others, too.
+    """Load the tensors of `optimizer_state`; ``saved`` may also contain others.
 
     Raises:
-        ValueError: if they are those of another choice of optimiser.
+        ValueError: if they belong to a different choice of optimiser.
     """
     states: dict[str, dict[int, dict[str, Tensor]]] = {}
     for path, tensor in saved.items():

@@ -47,7 +47,7 @@ from transformer.translator import Translator
 MAX_SKIPPED_STEPS = 30
 """Training stops after this many steps in a row without a finite gradient. With fp16 a few are skipped at the start,
 until the loss scale is low enough. The device counts them, and the count is read for each row of the log, each
-validation and each checkpoint. A series that has ended before that goes unnoticed."""
+validation and each checkpoint. A series that ends between two readings goes unnoticed."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Progress:
     world_size: int = 1
     """Number of processes."""
     gradient_accumulation_steps: int = 1
-    """Micro-batches that each process uses in a step; all together they have up to ``batch_tokens`` target tokens."""
+    """Micro-batches that each process uses in a step; together they have up to ``batch_tokens`` target tokens."""
     epoch: int = 0
     batch_index: int = 0
     """Micro-batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
@@ -114,7 +114,7 @@ class Trainer:
         self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
             cast(ActivationCheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
-        torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
+        torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks; dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizers = build_optimizers(self.model, config.optimizer, device)
         self.scaler = device.scaler()
@@ -137,8 +137,8 @@ class Trainer:
         if self.context.world_size > 1:
             module = DistributedDataParallel(module, gradient_as_bucket_view=True)
             module.broadcast_buffers = False  # they are constant tables, equal in all processes
-            # After its first backward pass it rearranges its buckets, and with them the order in which it adds up
-            # gradients. A run that is resumed has to add them up in the same order as one that was never interrupted.
+            # After the first backward pass, DDP rearranges its buckets, which changes the order in which it sums
+            # gradients. A resumed run has to sum them in the same order as one that was never interrupted.
             self._dry_run(module, batch)
         return module
 
@@ -161,7 +161,7 @@ class Trainer:
     def _make_batches(
         self, rank: int, world_size: int, gradient_accumulation_steps: int, pairs: Indices | None = None
     ) -> Batches:
-        """Return the micro-batches of one of ``world_size`` processes, from the position in ``progress`` on."""
+        """Return the micro-batches of one of ``world_size`` processes, starting at the position in ``progress``."""
         return Batches(
             *self.data.tokens("train"),
             max(1, self.config.batch_tokens // (world_size * gradient_accumulation_steps)),
@@ -176,7 +176,7 @@ class Trainer:
 
     @property
     def batches(self) -> Batches:
-        """The micro-batches of this process, at the position that the last step has reached."""
+        """The micro-batches of this process, at the position that the last step reached."""
         return self.prefetcher.position
 
     def _start_batches(self, batches: Batches) -> None:
@@ -184,7 +184,7 @@ class Trainer:
         self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
-        """Continue with another number of processes, or of micro-batches per process and step.
+        """Continue with a different number of processes, or of micro-batches per process and step.
 
         Each pair of the current epoch is still used exactly once. If the total number of micro-batches per step, over
         all processes, is unchanged, they stay the same and are only redistributed. Otherwise the pairs that are left in
@@ -248,7 +248,7 @@ class Trainer:
                 )
 
     def _fits(self, batch: Batch) -> bool:
-        """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
+        """Return whether memory suffices for a forward and backward pass; all of it is freed afterwards."""
         try:
             # A step also holds the gradients of its earlier micro-batches, or DDP's, and Adam's two moments, which Adam
             # allocates at its first step.
@@ -454,7 +454,7 @@ class Trainer:
         except KeyError as error:
             raise InvalidFileError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
-            raise UserError("the device is out of memory already, before the first step") from error
+            raise UserError("the device is out of memory before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
             raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
         progress, world_size = self.progress, self.context.world_size
@@ -462,7 +462,7 @@ class Trainer:
         batches = max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size))
         if batches > self.config.gradient_accumulation_steps and self.context.is_main:
             print(
-                f"{batches} accumulation steps per process, so that micro-batches are no larger than before",
+                f"using {batches} accumulation steps per process, so that micro-batches are no larger than before",
                 file=sys.stderr,
             )
         self._change_batches(batches, state["epoch.pairs"].numpy() if "epoch.pairs" in state else None)
@@ -478,11 +478,11 @@ class Trainer:
             KeyError: if the checkpoint has no random state.
         """
         rank, world_size = self.context.rank, self.context.world_size
-        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())  # earlier versions saved the first only
+        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())  # earlier versions saved only the first
         if len(states) != world_size and rank:
             torch.manual_seed(self.config.seed + rank + self.progress.step)
             return
-        torch.set_rng_state(states[rank].clone())  # PyTorch crashes if it is only a part of another tensor
+        torch.set_rng_state(states[rank].clone())  # PyTorch crashes on a view into a larger tensor
         if self.device.type == "cuda" and "random.cuda" in state:
             states = state["random.cuda"].reshape(-1, torch.cuda.get_rng_state().numel())
             torch.cuda.set_rng_state(states[rank].clone())
@@ -502,10 +502,10 @@ class Trainer:
 
 
 def _check_architecture(saved: ModelConfig, current: ModelConfig, whose: str) -> None:
-    """Check that a model with these settings computes with saved weights what the saved model does.
+    """Check that saved weights compute the same in a model with the current settings.
 
     Raises:
-        UserError: if not; the message says in which settings they differ.
+        UserError: if not; the message lists the settings that differ.
     """
     before, now = asdict(saved), asdict(current)
     changes = list(differences(before, now | {key: before[key] for key in (*DROPOUTS, "attention")}, "model"))

@@ -42,7 +42,7 @@ def validate(
     finally:
         model.train(was_training)
     loss, all_tokens = context.all_reduce([loss, n_tokens])
-    if not math.isfinite(loss):  # such a model doesn't translate
+    if not math.isfinite(loss):  # such a model can't translate
         return {"valid_loss": loss / all_tokens, "valid_bleu": 0.0}
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)

@@ -524,7 +524,7 @@ def test_a_run_without_a_finite_loss_is_explained(
     )
     with pytest.raises(UserError, match="no validation loss was a finite number, so there is no model: start again in"):
         train(tmp_path / "run", data, SHAPE, TrainingConfig(steps=1, batch_tokens=300), choose_device("cpu"))
-    assert "the validation loss is not a finite number; if it stays so, start again in" in capsys.readouterr().err
+    assert "the validation loss is not a finite number; if this persists, start again in" in capsys.readouterr().err
 
 
 def test_too_many_skipped_steps_in_a_row_end_the_run_with_a_diagnosis(
@@ -612,7 +612,7 @@ def test_a_wrong_compiled_gradient_is_noticed(
     compile_with_fallback(module, lambda: next(norms), DistributedContext())
     assert (module._compiled_call_impl is not None) == is_right
     shown = capsys.readouterr().err
-    assert ("" if is_right else f"slower: the gradient is wrong: its norm is {compiled:.3g}, and 3 uncompiled") in shown
+    assert ("" if is_right else f"slower: the gradient is wrong: its norm is {compiled:.3g}, but 3 uncompiled") in shown
     assert (shown == "") == is_right
 
 

@@ -524,7 +524,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path, data: PreparedData) -> No
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, data: PreparedData) -> None:
     (tmp_path / "thesis.txt").write_text("three years of work")
-    with pytest.raises(UserError, match="is not a run folder, and not empty"):
+    with pytest.raises(UserError, match="is neither a run folder nor empty"):
         run_training(tmp_path, data)
     with pytest.raises(UserError, match=r"thesis\.txt is a file: choose a folder with --run$"):
         run_training(tmp_path / "thesis.txt", data)
