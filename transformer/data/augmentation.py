@@ -4,9 +4,9 @@ Sentences for learners, such as Tatoeba's, are nearly always about Tom, Mary and
 with care. A model trained on them has no reason to look at the letters of a name and turns an unknown one into
 nonsense, and it can make nothing of "where is the station", without a capital and a question mark. `augment` replaces
 
-- names of people and places, partly by made-up ones, so that the model can only copy them,
+- names of people and places, partly with made-up ones, so that the model can only copy them,
 - days, months and numbers, so that it sees all of them equally often,
-- American by British words, in English source sentences,
+- American words with British ones, in English source sentences,
 
 and writes the source sentence carelessly, as people type, while the target stays as it should be written.
 """
@@ -133,8 +133,8 @@ sidewalk/pavement soccer/football subway/underground sweater/jumper the_store/th
 to_the_movies/to_the_cinema trash/rubbish traveled/travelled traveler/traveller traveling/travelling truck/lorry
 trucks/lorries vacation/holiday
 """)
-"""American words and spellings and the British ones, which are rare in the corpora. Words that stay as they are keep a
-part of them from being replaced."""
+"""American words and spellings and the British ones, which are rare in the corpora. Entries that map to themselves
+keep their parts from being replaced."""
 AMERICAN = re.compile(rf"(?<![\w-])(an? )?({_alternatives(BRITISH)})(s?)(?![\w-])", re.IGNORECASE)
 CLOCK_TIME = re.compile(r"o'clock|quarter|half|[ap]\.?m\b|Uhr|Viertel|\b(?:at|by|until|before|after) [a-z]+[.!?]")
 """Where a number may be an hour, which cannot be fifty."""
@@ -147,7 +147,7 @@ def augment(english: str, german: str, source: str, probability: float, random: 
         english: the English sentence.
         german: the German sentence.
         source: the source language, ``en`` or ``de``.
-        probability: of each replacement that is possible; the source is written carelessly with half this
+        probability: probability of each possible replacement; the source is written carelessly with half this
             probability.
         random: the source of random numbers.
 
@@ -181,7 +181,7 @@ def made_up_name(random: Random) -> str:
 
 
 def to_british(english: str) -> str:
-    """Replace American words and spellings by British ones, with the article that they need."""
+    """Replace American words and spellings with British ones, with the article that they need."""
 
     def replace(match: re.Match[str]) -> str:
         article, word, ending = match.groups()
@@ -283,7 +283,7 @@ def _replace_word(pair: SentencePair, words: Mapping[str, str], choices: Sequenc
 
 
 def _vary_number(pair: SentencePair, random: Random) -> SentencePair:
-    """Replace a number in words by another one, but an hour by an hour or a half hour."""
+    """Replace a number word with another, but an hour only with an hour or a half hour."""
     found = _only_word(pair, NUMBERS)
     if found is None or re.search(rf"\ban? {found}\b", pair[0], re.IGNORECASE):  # *an eight*, but *a nine*
         return pair

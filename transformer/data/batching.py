@@ -167,7 +167,7 @@ def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | Ind
 
 
 def _gather(sequences: Sequences, indices: Indices) -> tuple[Indices, Indices]:
-    """Padded rows, with space for eos in each, (len(indices), longest + 1), and their lengths; both int64."""
+    """Return padded rows, with room for eos in each, (len(indices), longest + 1), and their lengths; both int64."""
     starts = np.where(indices == 0, 0, sequences.ends[indices - 1])
     lengths = sequences.ends[indices] - starts
     columns = np.arange(lengths.max() + 1)
@@ -216,7 +216,7 @@ def token_batches(
         targets: target ids, without bos and eos.
         max_tokens: maximum number of target tokens in a batch, including eos but not padding.
         seed: shuffles pairs of equal lengths, shifts the length buckets and shuffles the batches. None: sorted order.
-        divisible_by: the number of batches is a multiple of this; up to ``divisible_by - 1`` batches are halved for it.
+        divisible_by: make the number of batches a multiple of this, by halving up to ``divisible_by - 1`` of them.
         pairs: indices of the pairs to use; None: all of them.
 
     Returns:
@@ -262,12 +262,12 @@ def token_batches(
 
 @dataclass
 class Batches(Iterator[Batch]):
-    """Iterate over the batches of one rank, epoch after epoch, without end.
+    """Iterate endlessly over the batches of one rank, epoch after epoch.
 
-    In each epoch every pair is in exactly one batch of one rank, and all ranks have equally many batches. The order of
-    an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``batch_index``) is the position of the next batch: an
-    iterator constructed with these values continues there. N ranks with one accumulation step together see the
-    same batches as one rank with N accumulation steps.
+    In each epoch every pair is in exactly one batch of one rank, and all ranks have the same number of batches. The
+    order of an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``batch_index``) is the position of the next
+    batch: an iterator constructed with these values continues there. N ranks with one accumulation step together see
+    the same batches as one rank with N accumulation steps.
     """
 
     sources: Sequences

@@ -2,9 +2,9 @@
 
 Text that was collected from the web or from archives contains pairs with an empty side, copies in place of
 translations, misaligned sentences (one side much longer than the other) and characters that were destroyed by a wrong
-encoding. Some sentences are in another language than the rest. Each filter detects one of these defects. Filters run in
-the order of the fields of ``CleaningConfig``, and a pair is counted under the first one that drops it. The sentences
-that remain are not changed.
+encoding. Some sentences are in a different language from the rest. Each filter detects one of these defects. Filters
+run in the order of the fields of ``CleaningConfig``, and a pair is counted under the first one that drops it. The
+remaining sentences are not changed.
 """
 
 import re
@@ -223,7 +223,7 @@ def _percentage(count: int, total: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace characters that cannot be printed by their escape codes."""
+    """Replace unprintable characters with their escape codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

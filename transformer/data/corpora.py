@@ -32,12 +32,12 @@ HOLD_OUT_EVERY = 20
 MAX_HELD_OUT = 2_000
 """Approximate upper limit on the number of sentences in such a split, unless ``hold_out_every`` is set.
 
-Sentences held out beyond that are in no split; in a large corpus these are nearly a tenth of all."""
+Sentences held out beyond that are in no split: nearly a tenth of a large corpus."""
 
 OWN_TEXT = "TABLE.tsv (English, a tab, German), TEXT.en,TEXT.de or MANIFEST.json"
 """The forms of your own text, for messages."""
 LANGUAGE_CODE = re.compile(r"(?:^|[./:])(?!gz)([a-z]{2})(?:\.txt)?(?:\.gz)?\Z")
-"""Where the name of a file ends in the code of its language."""
+"""The language code at the end of a file name."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class CombinedCorpus:
     parts: tuple[FileCorpus, ...]
     """The corpora, all with the same languages."""
     repeats: tuple[int, ...]
-    """How often ``train`` contains each of them, so that a small one counts for more."""
+    """How many times ``train`` contains each of them, to give small ones more weight."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -231,7 +231,7 @@ class CombinedCorpus:
         ).hexdigest()
 
     def _training_pairs(self, held_out: set[str], mirror: str | None) -> Iterator[SentencePair]:
-        """Yield all different pairs without a held-out sentence; those of a part as often as it is repeated."""
+        """Yield all distinct pairs without a held-out sentence, each as often as its part is repeated."""
         seen: set[SentencePair] = set()
         for part, times in zip(self.parts, self.repeats, strict=True):
             pairs = [pair for pair in part.pairs("train", mirror) if held_out.isdisjoint(map(matching_key, pair))]
@@ -255,7 +255,7 @@ Corpus = FileCorpus | GeneratedCorpus | CombinedCorpus
 
 
 def is_built_in(name: str) -> bool:
-    """Return whether a corpus comes with the course, so that its text never changes, and is not somebody's own."""
+    """Return whether a corpus comes with the course, so that its text never changes, and is not the user's own."""
     return name in GENERATED or name in COMBINED or name in corpus_manifests()
 
 
@@ -271,7 +271,7 @@ def absolute_name(name: str) -> str:
 
 
 def two_files(name: str) -> tuple[str, str]:
-    """Split the name of a corpus of two files at the comma between them; their own names may have commas, too.
+    """Split the name of a corpus of two files at the comma between them; their own names may also have commas.
 
     Raises:
         UserError: if these are not two names.
@@ -305,7 +305,7 @@ def languages_of(first: str, second: str) -> tuple[str, str]:
 
 
 def own_corpus_sha256(name: str) -> str | None:
-    """Return a hash of your own text, by which a run knows whether it has changed; None for a built-in corpus.
+    """Return a hash of your own text, to detect whether it has changed; None for a built-in corpus.
 
     Raises:
         UserError: if there is no such corpus, or its files cannot be read.
@@ -401,7 +401,7 @@ def check_direction(name: str, direction: str) -> None:
 
 
 def random_strings(split: str) -> list[str]:
-    """Random letters, separated by spaces, for ``copy`` and ``reverse``. No string is in two splits."""
+    """Return random letters, separated by spaces, for ``copy`` and ``reverse``. No string is in two splits."""
     seen: set[str] = set()
     lines: list[str] = []
     for name in GENERATED_SIZE:
@@ -418,17 +418,17 @@ def random_strings(split: str) -> list[str]:
 
 
 def copy_pairs(split: str) -> list[SentencePair]:
-    """Strings that are their own translation: the smallest task that needs attention."""
+    """Return strings that are their own translation: the smallest task that needs attention."""
     return [(line, line) for line in random_strings(split)]
 
 
 def reverse_pairs(split: str) -> list[SentencePair]:
-    """Strings whose translation is their reverse: every position must attend to a different one."""
+    """Return strings whose translation is their reverse: every position must attend to a different one."""
     return [(line, line[::-1]) for line in random_strings(split)]
 
 
 def pocket_pairs(split: str, train_factor: int = 1) -> Iterator[SentencePair]:
-    """English-German sentences from the grammar of `pocket`; ``train_factor`` multiplies the number for training."""
+    """Yield English-German pairs from the grammar of `pocket`; ``train_factor`` multiplies the number for training."""
     count = GENERATED_SIZE[split] * (train_factor if split == "train" else 1)
     for pair in islice(pocket.generate(cast(pocket.Split, split)), count):
         yield pair.source, pair.target
@@ -454,7 +454,7 @@ COMBINED: dict[str, dict[str, int]] = {"everyday": {"tatoeba": 1, "multi30k": 1,
 
 @cache
 def corpus_manifests() -> dict[str, dict[str, Any]]:
-    """The manifests of the corpora that consist of files, by name: the contents of ``corpora.json``."""
+    """Return the manifests of the corpora that consist of files, by name: the contents of ``corpora.json``."""
     manifests: dict[str, dict[str, Any]] = json.loads(
         files("transformer.data").joinpath("corpora.json").read_text("utf-8")
     )
@@ -467,7 +467,7 @@ def _file_corpus(name: str) -> FileCorpus:
 
 def _file_digest(path: Path) -> bytes:
     if os.path.exists(path) and not os.path.isfile(path):
-        raise UserError(f"cannot read {path}: it is not a file, and a corpus is read several times")
+        raise UserError(f"cannot read {path}: it is not a file, but a corpus is read several times")
     try:
         return bytes.fromhex(file_hash(path))
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

@@ -61,7 +61,7 @@ class RemoteFile:
 
 
 def data_folder() -> Path:
-    """Folder for downloads and prepared data: $TRANSFORMER_DATA, or a folder in the platform's user cache."""
+    """Return the folder for downloads and prepared data: $TRANSFORMER_DATA, or one in the platform's user cache."""
     configured = os.environ.get("TRANSFORMER_DATA")
     return Path(os.path.expanduser(configured)) if configured else platformdirs.user_cache_path("transformer-course")
 
@@ -194,10 +194,10 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
 
 
 def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile) -> bool:
-    """Write what a server sends to ``part``, after what is there already if the server can resume.
+    """Write what a server sends to ``part``, after what is already there if the server can resume.
 
     Returns:
-        Whether it was resumed.
+        Whether the download was resumed.
 
     Raises:
         TooSlowError: if the server is too slow.
@@ -244,7 +244,7 @@ class _SpeedLimit(io.RawIOBase):
     """Reads from a stream as long as it is fast enough.
 
     Raises:
-        TooSlowError: if `SLOW_SECONDS` have brought fewer than `SLOW_BYTES`.
+        TooSlowError: if fewer than `SLOW_BYTES` arrive in `SLOW_SECONDS`.
     """
 
     def __init__(self, stream: io.RawIOBase) -> None:

@@ -1,7 +1,7 @@
-"""Identify the language that a sentence is in, without a network.
+"""Identify the language of a sentence, without network access.
 
-The model is that of py3langid, a fork of langid.py (Lui and Baldwin, 2012), and comes with that package. It is naive
-Bayes over n-grams of bytes, for 139 languages and for text in no language, such as numbers. One CPU core identifies a
+The model is that of py3langid, a fork of langid.py (Lui and Baldwin, 2012), and comes with that package. It is a naive
+Bayes model of byte n-grams, for 139 languages and for text in no language, such as numbers. One CPU core identifies a
 few thousand sentences per second.
 """
 
@@ -30,8 +30,8 @@ def check_languages(codes: Iterable[str]) -> None:
     unknown = [code for code in codes if code not in _identifier().labels]
     if unknown:
         raise UserError(
-            f"py3langid cannot identify the language {quote(unknown[0])}: use its ISO 639 code, or do without the "
-            "filter, with data.cleaning.min_language_probability 0"
+            f"py3langid cannot identify the language {quote(unknown[0])}: use its ISO 639 code, or turn the "
+            "filter off with data.cleaning.min_language_probability 0"
         )
 
 

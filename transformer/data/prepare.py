@@ -46,7 +46,7 @@ class DataConfig:
     corpus: str = "pocket"
     """One of pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, phrasebook, iwslt17, wmt14, wmt14-mini;
     or your own text, in UTF-8, plain or gzipped:
-    - TABLE.tsv: English, a tab and German in each line, without a header.
+    - TABLE.tsv: English, a tab and German on each line, without a header.
     - TEXT.en,TEXT.de: one sentence per line. For other languages, set data.direction as well.
     - MANIFEST.json: a list of the texts of each split, in any two languages.
     If there are no separate texts for valid and test, 1 sentence in 20 is held out for each of them."""
@@ -56,7 +56,7 @@ class DataConfig:
     """Number of training pairs to use, from the beginning of the corpus; by default, all of them."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side.
-    Which sentences the model can read at all is set by model.max-length."""
+    The longest sentence that the model can read is set by model.max-length."""
     byte_fallback: bool = False
     """Represent characters outside the vocabulary as UTF-8 bytes, which take up 256 entries of it."""
     bpe_dropout: float = 0.0
@@ -64,7 +64,7 @@ class DataConfig:
     segmentations: int = 1
     """With BPE dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
     augmentation: float = 0.0
-    """Probability of each random change of an English-German training pair: of names, numbers, spelling and so on."""
+    """Probability of each random change to an English-German training pair: names, numbers, spelling and so on."""
     cleaning: CleaningConfig = NO_CLEANING
     """Which training pairs to drop before the tokenizer is trained."""
 
@@ -72,7 +72,7 @@ class DataConfig:
         check_fields(self, "data")
         if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", self.direction):
             raise UserError(
-                f"data.direction must be two languages with a hyphen, such as en-de; got {quote(self.direction)}"
+                f"data.direction must be two languages joined by a hyphen, such as en-de; got {quote(self.direction)}"
             )
         if self.languages[0] == self.languages[1]:
             raise UserError(f"data.direction must be two different languages, such as en-de; got {self.direction}")
@@ -146,7 +146,7 @@ class PreparedData:
 
 
 def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | None = None) -> Path:
-    """Return the folder of the data prepared with these settings; any change that affects the data changes it."""
+    """Return the folder for data prepared with these settings; its name changes with any that affects the data."""
     corpus = find_corpus(data.corpus)
     settings = asdict(data) | {"corpus": corpus.fingerprint()}
     versions = [sentencepiece.__version__]
@@ -166,7 +166,7 @@ def prepare(
     progress: bool = False,
     tokenizer: Tokenizer | None = None,
 ) -> PreparedData:
-    """Download, clean, tokenise and store a corpus, unless the result is cached already.
+    """Download, clean, tokenise and store a corpus, unless the result is already cached.
 
     If this fails or is interrupted, no partial result is left. If several processes call it at once, one of them
     prepares the data and the others wait for it.
@@ -247,7 +247,7 @@ def _fill(
         raise UserError(
             f"{name} has no pairs for validation: 1 source sentence in {HOLD_OUT_EVERY} is held out for it, unless a "
             f"manifest sets hold_out_every. Add pairs (there are {cleaner.report.kept:,} for training), or describe "
-            "the corpus by a MANIFEST.json with a split `valid`"
+            "the corpus in a MANIFEST.json with a split `valid`"
         )
     if tokenizer is None:
         tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)

@@ -1,4 +1,4 @@
-r"""Read sentence pairs line by line from the file formats that corpora use, in little memory even for large files.
+r"""Read sentence pairs line by line from the file formats that corpora use, with little memory even for large files.
 
 A text is a plain or gzipped file, a column of a table, or a member of an archive, which is read without unpacking it.
 Lines end only at "\n". Other line breaks (U+0085, U+2028, a lone "\r") occur inside sentences; splitting at them would
@@ -180,7 +180,7 @@ def _cells(lines: Iterator[str], column: int, file: TextFile) -> Iterator[str]:
         cells = line.split("\t", column) if line else [""] * column
         if len(cells) < column:
             raise UserError(
-                f"{file}: line {number} has no column {column}, only {len(cells)}: separate the columns by tabs"
+                f"{file}: line {number} has no column {column}, only {len(cells)}: separate the columns with tabs"
             )
         yield cells[column - 1]
 

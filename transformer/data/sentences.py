@@ -16,10 +16,10 @@ AFTER_ORDINALS = re.compile(
     | November | Dezember | (?: Jan | Feb | Apr | Jun | Jul | Aug | Sept? | Okt | Nov | Dez )\.
     | Jahrhunderts? | Geburtstag(?: e?s )? ) (?! \w )"""
 )
-"""German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``, but not ``30. Maike``."""
+"""German words before which a number with a full stop is also an ordinal: ``am 3. Mai``, but not ``30. Maike``."""
 
 OPENING, MARKS, CLOSING = """"'„“‚‘«»([""", ".!?…", """"'“”‘’«»)]"""
-"""What may stand before a word; the marks that may end a sentence; and what may follow them."""
+"""What may precede a word; the marks that may end a sentence; and what may follow them."""
 LETTERS = re.compile(r"(?:[a-zäöü]\.)*[a-hj-zäöü]")
 """An initial or abbreviated words, such as the ``z.B`` of ``z.B.``; not ``I``, which often ends a sentence."""
 LOWER_CASE = re.compile(r"""["'„“‚‘«»(\[]*[a-zäöüß]""")

@@ -135,7 +135,7 @@ def _quantile(values: Indices, q: float) -> int:
 
 
 def used_pieces(sequences: Sequences, vocab_size: int) -> NDArray[np.bool_]:
-    """Find out which pieces of the vocabulary occur, (vocab_size,)."""
+    """Return which pieces of the vocabulary occur, (vocab_size,), bool."""
     used = np.zeros(vocab_size, dtype=np.bool_)
     for start in range(0, len(sequences.ids), CHUNK):
         used[sequences.ids[start : start + CHUNK]] = True
@@ -152,7 +152,7 @@ def draw_samples(
         targets: target ids.
         tokenizer: decodes the ids.
         count: number of pairs; if the corpus has fewer, all of them are returned.
-        seed: of the random number generator.
+        seed: seed of the random number generator.
 
     Raises:
         UserError: if ``count`` is negative.
@@ -176,9 +176,9 @@ def corpus_statistics(
         data: the data, prepared with ``config``.
         config: the corpus and its settings.
         batch_tokens: batch size in target tokens. Training with gradient accumulation, or on several devices, splits
-            it into smaller batches.
+            each batch into smaller ones.
         samples: number of sample pairs.
-        seed: of the samples.
+        seed: seed for drawing the samples.
 
     Raises:
         UserError: if the prepared data is damaged, or ``samples`` is negative.

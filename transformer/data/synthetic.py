@@ -21,7 +21,7 @@ def random_pairs(
         count: number of pairs.
         vocab_size: number of tokens in the vocabulary.
         max_length: tokens of the longest source.
-        seed: of the random number generator.
+        seed: seed of the random number generator.
 
     Returns:
         The sources and the targets, without bos and eos.

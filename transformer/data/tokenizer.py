@@ -190,7 +190,7 @@ class Tokenizer:
 
 
 def _normalize(text: str) -> str:
-    """Apply NFKC, and replace each run of white space and "▁" (SentencePiece's symbol for a space) by one space."""
+    """Apply NFKC, and replace each run of white space and "▁" (SentencePiece's symbol for a space) with one space."""
     if not isinstance(text, str):
         raise UserError(f"expected a string; got {quote(text)}")
     try:

@@ -622,11 +622,11 @@ def test_an_unknown_direction_or_corpus_leaves_no_files(cache: Path) -> None:
     [
         (
             {"direction": "../../en-de"},
-            r"^data.direction must be two languages with a hyphen, such as en-de; got '\.\./\.\./en-de'$",
+            r"^data.direction must be two languages joined by a hyphen, such as en-de; got '\.\./\.\./en-de'$",
         ),
         (
             {"direction": "en-de\n"},
-            r"^data.direction must be two languages with a hyphen, such as en-de; got 'en-de\\n'$",
+            r"^data.direction must be two languages joined by a hyphen, such as en-de; got 'en-de\\n'$",
         ),
         ({"direction": "ende"}, "^data.direction must be two languages"),
         ({"max_train_pairs": 0}, "^data.max_train_pairs must be at least 1; got 0$"),

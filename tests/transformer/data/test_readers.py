@@ -288,7 +288,7 @@ def test_selectors_that_do_not_fit_the_file(folder: Folder) -> None:
         )
     assert folder.fault("a\tb\n", "a.tsv") == "a.tsv is a table: say which column, as in a.tsv:1"
     assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == (
-        "a.tsv: line 2 has no column 3, only 2: separate the columns by tabs"
+        "a.tsv: line 2 has no column 3, only 2: separate the columns with tabs"
     )
     assert folder.lines("a\tb\tc\na\tb\n", "a.tsv", "2") == ["b", "b"]
     assert folder.lines("a\tb\n\n", "a.tsv", "2") == ["b", ""]
