@@ -1,4 +1,4 @@
-"""Other implementations of what the package does, to compare it with.
+"""Other implementations of what the package does, for comparison.
 
 Plain PyTorch: ``torch.nn.Transformer``, two forms of the label-smoothed loss, and beam search without a key/value
 cache. Other packages: Hugging Face's Marian and CTranslate2. All models get our weights, so that tests can check that
@@ -102,8 +102,8 @@ class TorchTransformer(Transformer):
 
     Args:
         ours: the model to copy.
-        paper_dropout: apply dropout only where the paper does (§5.4). By default PyTorch applies it to the attention
-            weights and the feed-forward's hidden values, too.
+        paper_dropout: apply dropout only where the paper does (§5.4). By default PyTorch also applies it to the
+            attention weights and the feed-forward's hidden values.
 
     Raises:
         UserError: if the model has rotary positions, which PyTorch's layers don't have.
@@ -126,7 +126,7 @@ class TorchTransformer(Transformer):
                 batch_first=True,
                 norm_first=c.norm == "pre",
             )
-        if c.norm == "post":  # PyTorch normalises the last layer's output again, the paper doesn't
+        if c.norm == "post":  # PyTorch normalises the last layer's output again; the paper doesn't
             layers.encoder.norm = layers.decoder.norm = None
         self.encoder, self.decoder = layers.encoder, layers.decoder
         self.encoder_norm = self.decoder_norm = nn.Identity()
@@ -167,16 +167,16 @@ class ModelWithCrossEntropy(ModelWithLoss):
 
 
 def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
-    """Replace a new trainer's model and loss by PyTorch's."""
+    """Replace a new trainer's model and loss with PyTorch's."""
     trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.torch_device)
-    trainer.translator.model = trainer.model  # nothing holds our model any more
+    trainer.translator.model = trainer.model  # nothing refers to our model any more
     trainer.averaged = deepcopy(trainer.model) if trainer.averaged is not None else None
     trainer.optimizers = build_optimizers(trainer.model, trainer.config.optimizer, trainer.device)
     trainer.model_with_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
 
 
 class HuggingFaceMarian:
-    """Hugging Face's ``MarianMTModel``, made from a model that `to_marian` takes."""
+    """Hugging Face's ``MarianMTModel``, made from a model that `to_marian` accepts."""
 
     def __init__(self, ours: Transformer) -> None:
         self.model = to_marian(ours)
@@ -193,7 +193,7 @@ class CTranslate2:
     """CTranslate2, an inference engine in C++; its own converter reads our weights from Hugging Face's Marian."""
 
     def __init__(self, ours: Transformer, device: Device, threads: int) -> None:
-        """Convert a model that `to_marian` takes, and load it."""
+        """Convert a model that `to_marian` accepts, and load it."""
         import ctranslate2
         from ctranslate2.converters.transformers import BartLoader
 

@@ -1,4 +1,4 @@
-"""The benchmarks: each times several ways to process the same input, by our implementation and, in most, by others.
+"""The benchmarks: each times our implementation and, in most cases, others on the same input.
 
 Models and data are created only when an implementation is prepared, which happens in its own process.
 """
@@ -134,7 +134,7 @@ def int8(options: BenchmarkOptions) -> Benchmark:
 
 
 def processes(options: BenchmarkOptions) -> Benchmark:
-    """Data-parallel training: one process per GPU, or two on a CPU, against a single process; each has one thread."""
+    """Data-parallel training: one process per GPU, or two on a CPU, compared with one; each has one thread."""
     count = torch.cuda.device_count() if options.device.type == "cuda" else 2
     prepare = partial(_training_step, replace(options, threads=1), options.size(100_000, 5000))
     alone = "; with a single GPU there is nothing to compare" if count == 1 else ""
@@ -188,7 +188,7 @@ def _training_step(options: BenchmarkOptions, pairs: int, change: Callable[[Trai
     atexit.register(stack.close)
     context = stack.enter_context(init_distributed(options.device))
     config = _config(options, options.size(*TRAINING_VOCABULARY))
-    with TemporaryDirectory() as folder:  # the files stay open, their names aren't needed
+    with TemporaryDirectory() as folder:  # the files stay open; their names aren't needed
         data = random_data(Path(folder), pairs, config.vocab_size)
         training = TrainingConfig(batch_tokens=options.size(*TRAINING_TOKENS))
         trainer = Trainer(config, training, data, options.device, context)

@@ -1,4 +1,4 @@
-"""Measures how fast this machine trains a recipe's model, and what share of its peak in matrix products it reaches.
+"""Measure how fast this machine trains a recipe's model, and what share of its peak in matrix products it reaches.
 
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
@@ -33,7 +33,7 @@ from transformer.training.trainer import Trainer
 WARM_UP_STEPS = 5
 """Steps before the measured ones, for compilation, memory allocation and Adam's initial state."""
 GPU_STEPS = 5
-"""Steps in a measured round on a GPU. The bench waits for the GPU after each round, which training never does."""
+"""Steps in a measured round on a GPU. The benchmark waits for the GPU after each round, which training never does."""
 CPU_FLOPS, QUICK_FLOPS = 5e11, 2e10
 """Batches are made smaller until a step needs at most about this many FLOPs: on a CPU, and with ``quick``."""
 MATMULS = 5
@@ -139,7 +139,7 @@ def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int
     Args:
         model: the recipe's, on the device "meta".
         folder: the prepared data.
-        steps: how many.
+        steps: number of steps.
 
     Returns:
         ``target_tokens`` and ``source_tokens``, without padding; ``padded_tokens``, both with padding; ``flops``,
@@ -199,7 +199,7 @@ def _training_step(
 def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Workload:
     """Multiply matrices so large that the device computes at its peak.
 
-    The workload returns how many target tokens would need as many FLOPs in training.
+    The workload returns how many target tokens would need that many FLOPs in training.
     """
     device = options.device
     size = options.size(1024 if device.type == "cpu" else 8192, 256)
@@ -230,7 +230,7 @@ def tables(record: Mapping[str, Any]) -> str:
         ("time per step", f"{report.number(seconds * 1e3)} ms", "forward, loss, backward, optimiser"),
         ("padding", f"{1 - real_tokens / record['padded_tokens']:.1%}", "of the tokens that the model processes"),
         ("data loading", f"{record['loading_seconds'] / seconds:.1%}", "of the time per step"),
-        ("work per second", f"{report.number(teraflops * speed)} TFLOP/s", "matrix products, also of padding"),
+        ("work per second", f"{report.number(teraflops * speed)} TFLOP/s", "matrix products, including padding"),
     ]
     if rows[-1].speeds:  # not if the matrix products failed
         peak = max(rows[-1].speeds)

@@ -1,4 +1,4 @@
-"""Presents measurements: where they were made, a table for each, and all of them in a JSON file."""
+"""Present measurements: where they were made, a table for each, and all of them in a JSON file."""
 
 import json
 import statistics
@@ -22,12 +22,12 @@ def present(
     results: Iterator[tuple[dict[str, Any], str]],
     output: Path | None,
 ) -> Iterator[str]:
-    """Yield text: first where and how something is measured, then each result as soon as it is there.
+    """Yield text: first where and how something is measured, then each result as soon as it is ready.
 
     Args:
         method: how it is measured, by its key in the JSON file.
         key: the key of the results in the JSON file.
-        results: for each a record for the JSON file and a text.
+        results: for each, a record for the JSON file and a text.
         output: the JSON file, which is written after each result.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Times implementations of the same workload in interleaved rounds, each in a process of its own.
+"""Time implementations of the same workload in interleaved rounds, each in a process of its own.
 
 Interleaving spreads a slow moment of the machine over all implementations. Separate processes keep the threads, memory
 and settings of one implementation from affecting the others.
@@ -56,16 +56,16 @@ class Implementation:
 
     name: str
     prepare: Callable[[], Workload]
-    """Imports and builds what the rounds need, untimed, in the new process: a function that can be pickled."""
+    """A picklable function that imports and builds what the rounds need, untimed, in the new process."""
     memory: bool = False
     """Whether to report the peak memory too."""
     processes: int = 1
-    """How many processes share the workload, each of them prepared as by `torchrun`."""
+    """How many processes share the workload, each of them set up as by `torchrun`."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A workload and its implementations; the first is the one that the others are compared with."""
+    """A workload and its implementations; the others are compared with the first."""
 
     name: str
     title: str
@@ -103,7 +103,7 @@ def timed(device: Device, function: Callable[[], Result]) -> tuple[float, Result
 
 
 def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: bool = True) -> list[Measurement]:
-    """Run a benchmark with ``rounds`` timed rounds and return a measurement per implementation, in their order.
+    """Run a benchmark with ``rounds`` timed rounds and return a measurement per implementation, in order.
 
     An implementation that fails doesn't stop the others.
     """

@@ -36,7 +36,7 @@ class TestSetResult:
     """One line for each source sentence, in the same order."""
     scores: list[Score]
     empty: int
-    """Number of empty source sentences; their translations are empty, too."""
+    """Number of empty source sentences; their translations are also empty."""
     truncated: int
     """Number of source sentences that were truncated to the longest input the model accepts."""
     seconds: float
@@ -69,7 +69,7 @@ def evaluate_test_set(
         UserError: if a setting of the search is out of range, or memory runs out.
         ValueError: if there are no sentences, or the numbers of sources and references differ.
     """
-    if len(sources) != len(references) or not sources:  # before the translation, which may take long
+    if len(sources) != len(references) or not sources:  # before the translation, which may take a while
         raise ValueError(
             f"there must be one reference per source, and at least one of each; got {len(sources)} sources and "
             f"{len(references)} references"
@@ -137,7 +137,7 @@ def evaluate_runs(
     for run_name, other in zip(names, data, strict=True):
         if other.direction != direction:
             raise UserError(
-                f"{names[0]} translates {direction}, {run_name} {other.direction}: evaluate them separately"
+                f"{names[0]} translates {direction}, but {run_name} {other.direction}: evaluate them separately"
             )
         if files is None and other.corpus != data[0].corpus:
             raise UserError(
@@ -150,7 +150,7 @@ def evaluate_runs(
     sources, references = _read_test_set(data[0], name, files, mirror)
 
     saved = [f"{name}.{kind}" for kind in ("hypotheses.txt", "references.txt", "scores.json")]
-    for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
+    for folder in folders:  # before the translation, which may take a while, in case a folder can't be written to
         _check_folder(folder, saved)
     if files is None:
         yield from _notes_on_changed_corpora(names, recipes)
@@ -223,17 +223,17 @@ def _notes_on_changed_corpora(names: Sequence[str], recipes: Sequence[dict[str, 
         try:
             is_same = trained_on == own_corpus_sha256(corpus)
         except UserError as error:
-            yield f"note: whether {corpus} has changed since {name} was trained is unknown: {error}"
+            yield f"note: cannot tell whether {corpus} has changed since {name} was trained: {error}"
             continue
         if not is_same:
-            yield f"note: {corpus} has changed since {name} was trained, so the test set may have changed, too"
+            yield f"note: {corpus} has changed since {name} was trained, so the test set may also have changed"
 
 
 def read_scores(path: Path) -> dict[str, Any]:
     """Read a JSON file with the scores of test sets; keys from earlier versions get their current names.
 
     Raises:
-        InvalidFileError, UserError: as `read_json`.
+        InvalidFileError, UserError: as for `read_json`.
     """
 
     def with_current_keys(value: Any) -> Any:
@@ -246,7 +246,7 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 
 def _weights_of(translator: Translator) -> str:
-    """Say which weights of a run a translator has."""
+    """Describe which weights of a run a translator has."""
     if names := translator.metadata.get("averaged"):
         return f"weights: the average of {', '.join(names)}"
     step = translator.metadata.get("metrics", {}).get("step", "unknown")
@@ -291,7 +291,7 @@ def _read_test_set(
 
 
 def _one_line(text: str) -> str:
-    """Replace every run of white space by a space: other programs disagree about which characters end a line."""
+    """Replace every run of white space with a space: other programs disagree about which characters end a line."""
     return " ".join(text.split())
 
 

@@ -76,7 +76,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool =
         hypotheses: detokenised translations.
         references: reference translations, in the same order.
         lowercase: whether to ignore case.
-        tokenize: sacreBLEU's name of a tokenizer; ``13a`` (the default) and ``intl`` are the usual ones.
+        tokenize: sacreBLEU's name for a tokenizer; ``13a`` (the default) and ``intl`` are the usual ones.
 
     Raises:
         ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
@@ -131,14 +131,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 def moses_tokenize(line: str, language: str) -> list[str]:
     """Split a line into words with the Moses tokenizer, as reimplemented by sacremoses.
 
-    Punctuation becomes words of its own, except for the periods of known abbreviations. sacremoses has a list of
+    Punctuation marks become separate words, except for the periods of known abbreviations. sacremoses has a list of
     abbreviations for many languages and uses the English list for all others.
     """
     return list(_moses_tokenizer(language).tokenize(line, escape=False))
 
 
 def split_at_hyphens(words: Sequence[str]) -> str:
-    """Join words to a line and split those with a hyphen: "S-Bahn" becomes "S ##AT##-##AT## Bahn".
+    """Join words into a line and split those with a hyphen: "S-Bahn" becomes "S ##AT##-##AT## Bahn".
 
     Compounds without a hyphen, such as "Straßenbahn", are not split. Matches cannot overlap, so a single letter between
     two hyphens stays with the second one: "a-b-c" becomes "a ##AT##-##AT## b-c", as in Tensor2Tensor's script.
@@ -151,8 +151,8 @@ def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequenc
 
     The paper (§6.1) doesn't say how its BLEU was computed. The authors' script is ``get_ende_bleu.sh`` in
     Tensor2Tensor, and according to its issue 317 their reference has straight quotation marks (``"``) in place of all
-    others. We replace the quotation marks in both texts, so that a translation that uses the same ones
-    as the original reference isn't penalised. The score is case-sensitive and not smoothed.
+    others. We replace the quotation marks in both texts, so that a translation that uses the same ones as the original
+    reference isn't penalised. The score is case-sensitive and not smoothed.
 
     Both steps create matches, so the score is usually higher than sacreBLEU's: use it only to compare with the paper.
 
@@ -176,7 +176,7 @@ def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequenc
 
 
 def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], language: str) -> Score:
-    """Compute METEOR with NLTK: word matches, and in how few contiguous chunks they come; the mean over sentences.
+    """Compute METEOR with NLTK from the matching words and the chunks they form, averaged over sentences.
 
     A word matches the same word (ignoring case), a word with the same stem, or a synonym. Stemming needs a stemmer for
     the language, see `STEMMERS`. Synonyms come from WordNet, for English only, and only if NLTK finds WordNet on this

@@ -33,7 +33,7 @@ def find_model(name: str | Path) -> Path:
         raise UserError(f"a model is a name or a folder; got {quote(name)}")
     if isinstance(name, str) and name in list_models():
         return MODELS_FOLDER / name
-    if not os.path.isdir(name):  # false for a name that no file can have, too
+    if not os.path.isdir(name):  # also false for a name that no file can have
         if name in RECIPES:
             raise UserError(
                 f"{name} is a recipe, not a model: `transformer train {name}` trains it into runs/{name}; "

@@ -43,7 +43,7 @@ LIMITATIONS = {
     ),
     "pocket": (
         "The model knows only the few hundred words and the constructions of a small grammar. It replaces any other "
-        "word by one that it knows, or spells it as nonsense."
+        "word with one that it knows, or spells it as nonsense."
     ),
 }
 """Limitations of models by corpus; larger variants of a corpus share them: ``pocket-200k`` those of ``pocket``."""

@@ -25,7 +25,7 @@ from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, read_sess
 from transformer.translator import Translator
 
 UNFINISHED = ".unfinished"
-"""The folder, within that of the export, in which its files are written before they replace older ones."""
+"""The folder within an export in which its files are written before they replace older ones."""
 
 SEARCHES = ((1, 0.0), (4, 0.6))
 """Beam size and length penalty: greedy search, and the paper's beam search (§6.1)."""
@@ -103,7 +103,7 @@ def export(
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
         (work / CARD).write_text(model_card(work, folder.name), "utf-8", "replace")
         new = sorted((path.name for path in work.iterdir()), key=lambda name: name == f"{BEST}.json")
-        # Last comes the file that names the weights: until then the older weights are used.
+        # The file that names the weights comes last: until then, the older weights are used.
         for name in new:
             os.replace(work / name, folder / name)
         for path in folder.iterdir():
@@ -118,13 +118,13 @@ def export(
 
 
 def _is_known(path: Path) -> bool:
-    """Whether a file is a part of an export, a result of its evaluation, or one that macOS adds."""
+    """Return whether a file is part of an export, a result of its evaluation, or one that macOS adds."""
     exported = [CARD, SCORES, RECIPE, METRICS, SESSIONS, "tokenizer.model", f"{BEST}.json", f"{BEST}-*.safetensors"]
     return any(map(path.match, [*exported, "*.scores.json", "*.hypotheses.txt", "*.references.txt", ".DS_Store"]))
 
 
 def _is_export(folder: Path) -> bool:
-    """Whether a folder is empty, or contains an export and the results of its evaluation, and nothing else."""
+    """Return whether a folder is empty, or contains an export and the results of its evaluation, and nothing else."""
     paths = list(folder.iterdir())
     is_known = all(_is_known(path) or path.name == UNFINISHED for path in paths)
     return is_known and (not paths or (folder / CARD).exists() or paths == [folder / UNFINISHED])

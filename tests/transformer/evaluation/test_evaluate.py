@@ -294,7 +294,7 @@ def test_bad_runs_end_in_one_line_before_anything_is_translated(
     back = make_run(tmp_path / "back", 1, direction="de-en")
     for own in (files, []):
         message = fails(capsys, str(run), str(back), *own)
-        assert message == f"error: {run} translates en-de, {back} de-en: evaluate them separately"
+        assert message == f"error: {run} translates en-de, but {back} de-en: evaluate them separately"
     reverse = make_run(tmp_path / "reverse", 1, corpus="reverse")
     assert fails(capsys, str(run), str(reverse)) == (
         f"error: {run} and {reverse} were trained on different corpora, copy and reverse: evaluate them "
@@ -362,7 +362,7 @@ def test_a_corpus_that_has_changed_since_training_is_reported(
     assert "has changed" not in capsys.readouterr().out
     table.write_text(table.read_text() + "one\tmore\n")
     main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
-    note = f"note: {table} has changed since one was trained, so the test set may have changed, too\n"
+    note = f"note: {table} has changed since one was trained, so the test set may also have changed\n"
     assert note in capsys.readouterr().out
 
 
@@ -381,7 +381,7 @@ def test_a_run_is_evaluated_without_its_training_text(
     monkeypatch.chdir(tmp_path)
     main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
     printed = capsys.readouterr().out
-    assert f"note: whether {manifest} has changed since one was trained is unknown: cannot read" in printed
+    assert f"note: cannot tell whether {manifest} has changed since one was trained: cannot read" in printed
     assert "chrF2" in printed
 
 
