@@ -27,7 +27,7 @@ SUMMARIES = {
     "parameters": "Count the parameters of an architecture, by component.",
     "bench": "Compare speed and memory with other implementations, or measure how fast recipes train.",
 }
-"""The commands, each with the first line of its docstring: importing them all for the help would take seconds."""
+"""The commands, each with the first line of its docstring; importing them all for the help would take seconds."""
 
 PARENT_CHECK_SECONDS = 1.0
 """How often a process that ``torchrun`` has started checks whether ``torchrun`` is still alive."""

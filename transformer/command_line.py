@@ -120,7 +120,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    """Print a message to stderr in one line, without control characters, and return the code."""
+    """Print a message to stderr on one line, without control characters, and return the code."""
     line = "".join(character if character.isprintable() else " " for character in shorten_words(message))
     with suppress(OSError):  # stderr may also be full or closed
         print(f"error: {line}", file=sys.stderr, flush=True)

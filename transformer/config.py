@@ -139,7 +139,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     """Probability mass that is spread over the whole vocabulary (§5.4 of the paper)."""
     max_grad_norm: float = 1.0
-    """Clip gradients with a larger norm to this norm; 0 turns clipping off."""
+    """Clip gradients to this norm; 0 turns clipping off."""
     average_steps: int = 0
     """At the end, set the weights to their average over this many final steps, unless patience ends the run early;
     0: don't.
@@ -183,7 +183,7 @@ class TrainingConfig:
         if self.average_steps > self.steps:
             raise UserError(
                 f"training.average_steps is {self.average_steps}, more than training.steps, which is {self.steps}: "
-                "choose fewer steps, or 0 to train without averaging"
+                "choose at most that many, or 0 to train without averaging"
             )
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"training.label_smoothing must be at least 0 and less than 1; got {self.label_smoothing}")

@@ -255,7 +255,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read a model's weights, by Hugging Face's names.
+    """Read a model's weights, under Hugging Face's names.
 
     Raises:
         UserError: if the folder has none, or they are damaged.

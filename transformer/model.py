@@ -177,7 +177,7 @@ class Transformer(nn.Module):
         if self.training:
             _check_padding(target)
         x = self.embed(target, self.target_embedding)
-        # In training, None selects the plain causal mask, which is faster, and sufficient: all
+        # In training, None selects the plain causal mask, which is faster and sufficient: all
         # padding is at the end, so it already hides padding from every real token, and the loss
         # ignores the outputs at padding, the only ones that differ.
         mask = None if self.training else target_mask(target, PAD)

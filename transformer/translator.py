@@ -88,9 +88,9 @@ def decoding_batch_size(
 
 
 def _check_list(sentences: Sequence[str]) -> Sequence[str]:
-    """Check that this is a list of sentences, and not a single string: its letters would be taken for sentences."""
+    """Check that this is a list of sentences, not a single string, whose letters would be taken for sentences."""
     if isinstance(sentences, str):
-        raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
+        raise UserError("expected a list of sentences; got a string: use translate, or put it in a list")
     if not isinstance(sentences, Iterable):
         raise UserError(f"expected a list of sentences; got {quote(sentences)}")
     return [_check_string(sentence) for sentence in sentences]

@@ -1,1 +1,1 @@
-"""Measures speed and memory: of the package compared with other implementations, and of the training of recipes."""
+"""Measure speed and memory: of the package, compared with other implementations, and of training recipes."""

@@ -8,7 +8,7 @@ nonsense, and it can make nothing of "where is the station", without a capital a
 - days, months and numbers, so that it sees all of them equally often,
 - American words with British ones, in English source sentences,
 
-and writes the source sentence carelessly, as people type, while the target stays as it should be written.
+and writes the source sentence carelessly, as people type, while the target stays correctly written.
 """
 
 import re

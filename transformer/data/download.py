@@ -111,7 +111,7 @@ def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
     if file.size is not None and free < file.size + MIN_FREE_BYTES:
         raise UserError(
             f"{file.name} needs {(file.size + MIN_FREE_BYTES) / 1e6:,.0f} MB in {path.parent}, but only "
-            f"{free / 1e6:,.0f} MB are free. Free some disk space, or set $TRANSFORMER_DATA to another folder"
+            f"{free / 1e6:,.0f} MB is free. Free some disk space, or set $TRANSFORMER_DATA to another folder"
         )
     failures = []
     reason = None

@@ -18,7 +18,7 @@ class Prefetcher(Iterator[Batch]):
     """Iterate over `Batches`, with the next few collated ahead by a thread, and pinned if they will go to a GPU.
 
     Pinned memory is what `Batch.to` needs to copy a batch asynchronously, while the GPU still computes. Nothing is
-    collated before the first batch is asked for, and the thread ends when the iterator is deleted. An error in the
+    collated before the first batch is requested, and the thread ends when the iterator is deleted. An error in the
     thread is raised by the ``next`` that asks for its batch.
 
     Args:

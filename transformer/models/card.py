@@ -189,7 +189,7 @@ def _training_procedure(
     average = ""
     if averaged:
         average = (
-            f" The weights are the average of {len(averaged)} checkpoints. After training, it is computed by "
+            f" The weights are the average of {len(averaged)} checkpoints. After training, compute it with "
             f"`transformer average RUN {shlex.join(averaged)}`, where RUN is the run folder."
         )
     return "\n\n".join(

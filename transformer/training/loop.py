@@ -256,7 +256,7 @@ def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[]
     A finished run is never trained again, and one that has saved checkpoints never starts from the first step.
 
     Raises:
-        UserError: if that would happen, because the checkpoints are damaged or were deleted.
+        UserError: if it can't be resumed, because the checkpoints are damaged or were deleted.
     """
     trainer = new_trainer()
     names, damaged = training_checkpoints(run), []

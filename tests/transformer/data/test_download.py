@@ -571,11 +571,11 @@ def test_disk_space_is_checked_first(server: Server, tmp_path: Path, monkeypatch
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free if folder == tmp_path else 0))
     address = server.plan(right)
     assert refusal(remote(address, size=3_000_000_001), tmp_path) == (
-        f"{NAME} needs 3,100 MB in {tmp_path}, but only 3,100 MB are free. "
+        f"{NAME} needs 3,100 MB in {tmp_path}, but only 3,100 MB is free. "
         "Free some disk space, or set $TRANSFORMER_DATA to another folder"
     )
     free = 12_000_000
-    assert "needs 100 MB in " in (message := refusal(remote(address, size=0), tmp_path)) and "12 MB are free" in message
+    assert "needs 100 MB in " in (message := refusal(remote(address, size=0), tmp_path)) and "12 MB is free" in message
     assert server.hits["/a"] == 0
     assert fetch(remote(address), tmp_path).read_bytes() == DATA  # of unknown size
     (tmp_path / NAME).unlink()
