@@ -141,8 +141,7 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Clip gradients to this norm; 0 turns clipping off."""
     average_steps: int = 0
-    """At the end, set the weights to their average over this many final steps, unless patience ends the run early;
-    0: don't.
+    """At the end, average the weights over this many final steps, unless patience ends the run early; 0: don't.
     The paper (§6.1) averages its last checkpoints instead: see transformer average."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""

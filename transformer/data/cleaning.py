@@ -48,7 +48,7 @@ class CleaningConfig:
     max_words: int = 250
     """Drop pairs with more words than this on either side; 0: no limit."""
     max_ratio: float = 3.0
-    """Drop pairs whose longer side has more than this many times the words of the shorter side; 0: no limit."""
+    """Drop pairs whose sides differ in number of words by more than this factor; 0: no limit."""
     drop_identical: bool = True
     """Drop pairs whose two sides are the same, apart from white space."""
     min_language_probability: float = 0.0

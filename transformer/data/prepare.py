@@ -51,7 +51,7 @@ class DataConfig:
     - MANIFEST.json: a list of the texts of each split, in any two languages.
     If there are no separate texts for valid and test, 1 sentence in 20 is held out for each of them."""
     direction: str = "en-de"
-    """Source language and target language."""
+    """Source and target language."""
     max_train_pairs: int | None = None
     """Number of training pairs to use, from the beginning of the corpus; by default, all of them."""
     max_length: int = 150
