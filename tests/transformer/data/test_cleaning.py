@@ -128,7 +128,7 @@ def test_each_side_has_its_language() -> None:
 
 def test_an_unknown_language_is_an_error_only_if_languages_are_identified() -> None:
     Cleaner(STRICT, ("en", "klingon"))
-    with pytest.raises(UserError, match="cannot identify the language 'klingon': use its ISO 639 code, or do without"):
+    with pytest.raises(UserError, match="cannot identify the language 'klingon': use its ISO 639 code, or turn the"):
         Cleaner(ALL, ("en", "klingon"))
 
 
