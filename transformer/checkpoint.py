@@ -184,7 +184,7 @@ def stopped_checkpoints(folder: Path) -> list[str]:
 
 
 def _checkpoints(folder: Path, kind: str) -> list[str]:
-    """Return names made by `step_name` only: ``step-30000.scores.json`` may hold the results on a test set."""
+    """Return only names made by `step_name`: ``step-30000.scores.json`` may hold the results on a test set."""
     names = (path.stem for path in folder.glob(f"{kind}-*.json"))
     return [name for name in names if re.fullmatch(rf"{kind}-\d+", name)]
 

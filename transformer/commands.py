@@ -143,8 +143,7 @@ class TrainOptions(RecipeOptions):
         arg(
             metavar="MODEL",
             help="Start from the weights of this model, a run folder or the name of a pretrained model, instead of "
-            "random ones (fine-tuning). Its architecture and tokenizer replace the recipe's, except for "
-            "dropout.",
+            "random ones (fine-tuning). Its architecture and tokenizer replace the recipe's, except for dropout.",
             help_behavior_hint="(default: random weights)",
         ),
     ] = None

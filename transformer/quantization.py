@@ -1,8 +1,8 @@
 """Dynamic quantization: linear layers that multiply 8-bit integers instead of floats, for inference on a CPU.
 
 `quantize_linear_layers` rounds the weights once; the inputs are rounded in every call, hence "dynamic". This needs
-neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers
-several times as fast as float32 numbers.
+neither training nor calibration, and CPUs with AVX512-VNNI instructions multiply such integers several times as fast as
+float32 numbers.
 """
 
 import copy

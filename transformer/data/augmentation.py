@@ -181,7 +181,7 @@ def made_up_name(random: Random) -> str:
 
 
 def to_british(english: str) -> str:
-    """Replace American words and spellings with British ones, with the article that they need."""
+    """Replace American words and spellings with British ones, and adjust their articles."""
 
     def replace(match: re.Match[str]) -> str:
         article, word, ending = match.groups()

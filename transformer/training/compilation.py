@@ -17,10 +17,10 @@ MAX_RATIO = 2.0
 def compile_with_fallback(module: nn.Module, gradient_norm: Callable[[], float], context: DistributedContext) -> None:
     """Compile a module in place; if that fails in any process, print why, and leave it uncompiled in all.
 
-    PyTorch compiles the forward and the backward pass when each is first used. Both are run here, before
-    training: DistributedDataParallel does not survive a backward pass that fails in one of its processes. The norms
-    of the gradients are compared, because PyTorch 2.11 compiled an earlier form of our loss to
-    gradients of zero, without an error.
+    PyTorch compiles the forward and the backward pass when each is first used. Both are run here, before training:
+    DistributedDataParallel does not survive a backward pass that fails in one of its processes. The norms of the
+    gradients are compared, because PyTorch 2.11 compiled an earlier form of our loss to gradients of zero, without an
+    error.
 
     Args:
         module: the module to compile, by its method ``compile``.
