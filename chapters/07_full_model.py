@@ -223,7 +223,7 @@ with torch.no_grad():
     assert_close(packaged(padded_source, padded_target), expected)
 
 # %% [markdown]
-# The package's `Transformer`, which the rest of this chapter uses, has the same parts under the same names, plus options such as pre-norm.
+# The package's `Transformer`, which we use after the comparison with PyTorch, has the same parts under the same names, plus options such as pre-norm.
 #
 # ### The same as PyTorch's `nn.Transformer`
 #
@@ -302,7 +302,7 @@ logit_table(torch.tensor([0.0, 1, 1, -1]), toy_E)
 #
 # In PyTorch, the two assignments in our constructor are enough to tie the matrices. No transpose is needed: `nn.Embedding` and `nn.Linear` both store a matrix of shape (`vocab_size`, `d_model`). Afterwards, three names belong to one tensor, and `parameters()` lists it once.
 #
-# Tying has a strange consequence. Suppose that all sublayers output zero. Then the vector of `<bos>` leaves the decoder almost as it entered: the layer norms rescale it, but hardly change its direction. Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
+# Tying has a strange consequence. Suppose that all sublayers output zero. Then the vector of `<bos>`, which includes its position, leaves the decoder almost as it entered: the layer norms rescale it, but hardly change its direction. Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
 
 # %%
 unchanged = toy_E[1] * 2 + sinusoidal_encoding(1, 4)[0]
@@ -422,7 +422,7 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 #
 # The factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word, as you saw in [Positional encoding](05_positional_encoding.ipynb). But that is only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row of $E$ are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$, rescaling only the output matrix: at the input, large embeddings without the factor are the same as small ones with it.
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products. The decoder's last norm gives its output a mean square of 1. If the entries of a row of $E$ are independent, with mean 0 and variance $\sigma^2$, the variances of the products add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. We rescale only the output matrix, because at the input, large embeddings without the factor are the same as small ones with it.
 
 # %%
 with torch.no_grad():
@@ -581,7 +581,7 @@ for name, model in models.items():
     print(f"{name:10} {losses[name]:5.2f}   {mean:.2g}")
 
 # %% [markdown]
-# Compare the last column with 1, the rms of the stream itself: with $\sigma = 0.2$, cross-attention adds ten times as much. The loss of this model doesn't show it. Do the gradients?
+# Compare the last column with 1, the rms of the stream itself: with $\sigma = 0.2$, cross-attention adds ten times as much. The loss of this model doesn't show it, because the last norm brings the output back to mean square 1. Do the gradients?
 
 
 # %%
@@ -674,7 +674,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 #
 # So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
-# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains: in the [Results](../book/results.md), small pre-norm translators that started with $\sigma = 0.02$ scored three to four points lower in BLEU, which measures translation quality from 0 to 100, than those that started with Xavier.
+# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains: in the [Results](../book/results.md), small translators that started with $\sigma = 0.02$, which at their width is too small even for pre-norm, scored three to four points lower in BLEU, which measures translation quality from 0 to 100, than those that started with Xavier.
 #
 # ## Counting parameters
 #
@@ -756,7 +756,7 @@ Captioned(
 #
 # <details><summary>Why the paper's counts differ</summary>
 #
-# The paper's vocabulary was probably larger than the 37,000 tokens that §5.1 mentions. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. For each of the eleven models with a count in Table 3, here is our count with both sizes, in millions:
+# The paper's vocabulary was probably larger than the 37,000 tokens that §5.1 mentions. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. For each of the eleven models with a count in Table 3, here is our count with both sizes, in millions (in the rows $d_k = 16$ and $d_k = 32$, queries and keys are narrower, and $h d_k < d$):
 #
 # | model | paper | ours, 37,000 tokens | ours, 40,960 tokens |
 # |---|---|---|---|
@@ -848,7 +848,7 @@ n_parameters = sum(p.numel() for p in tied.parameters())
 assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
-# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, start with a smaller batch and **gradient accumulation**, which adds up the gradients of several small batches before each update. [Training](11_training.ipynb) shows how. The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB on each of its eight GPUs. That is why the package's loss computes the logits in chunks. [Making it fast on a GPU](16_gpu_performance.ipynb) measures what else is kept.
+# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. They grow not only with the model but also with the batch size and the sequence length. So if memory is short, start with a smaller batch and **gradient accumulation**, which adds up the gradients of several small batches before each update. (See [Training](11_training.ipynb).) The largest single tensor among the activations is usually the logits. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB on each of its eight GPUs. That is why the package's loss computes the logits in chunks. For what else is kept, see [Making it fast on a GPU](16_gpu_performance.ipynb).
 #
 # ## What goes wrong in practice
 #

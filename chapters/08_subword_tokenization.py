@@ -284,7 +284,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # No word contains the symbols `▁t` and `ot` any more. They were only steps on the way, but they stay in the vocabulary.
 #
-# **Try your own words.** Before you press the button, explain why the first pair comes next:
+# **Try your own words.** Before each press of the button, explain why the top pair is merged next:
 #
 # <div class="widget" data-widget="merges">
 #
@@ -374,6 +374,7 @@ Captioned(
 
 # %%
 tokenizer = Tokenizer.train(lines, vocab_size=4000)
+# After the four special tokens, ids number the merges in order.
 symbols = tokenizer.pieces(range(4, 4 + len(merges)))
 assert symbols == [merge.symbol for merge in merges]
 for line in text:
@@ -485,14 +486,14 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# Most are split at the boundary, far more often than by chance. But our corpus makes this easy: its compounds begin with one of a few dozen frequent words. The tokenizer learned from real text also finds most boundaries, but nearly always cuts up a part as well. BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly.
+# Most are split at the boundary, far more often than by chance. But our corpus makes this easy: its compounds begin with one of a few dozen frequent words. The tokenizer learned from real text also finds most boundaries, but nearly always cuts up a part as well. BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So in the figure, *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly.
 #
 # ## Other subword algorithms
 #
 # Three other algorithms are common:
 #
-# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that increases the likelihood of the text most, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$. It doesn't use the merges for segmentation. Instead it repeatedly takes the **longest** matching token, from left to right. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
-# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token, and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities.
+# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that occurs most often for how frequent its two parts are, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$. It doesn't use the merges for segmentation. Instead it repeatedly takes the **longest** matching token, from left to right. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
+# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary of frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the segmentation with the highest product of probabilities.
 # - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes. So the first 256 tokens, one for each byte, can encode any text, and a token may be part of a character. GPT-4 and Llama 3 use it too.
 #
 # These are the bytes of three characters:
@@ -741,7 +742,7 @@ assert 1.7 < n_tokens[2] < 1.85
 # %% [markdown]
 # A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word.
 #
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because nearly every word of the training text is a single token. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because every word of the training text is a single token, except for a few longer than SentencePiece allows. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
 # In the end, you have to compare translations. The [Results](../book/results.md) compare vocabulary sizes on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary alone hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
 #
@@ -749,7 +750,7 @@ assert 1.7 < n_tokens[2] < 1.85
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** therefore trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram, and **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the same model trained without it. Here are the most frequent segmentations of one word:
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** therefore trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram, and **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1, and a word takes several merges. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the same model trained without it. Here are the most frequent segmentations of one word:
 
 # %%
 copies = ["Wintermantel"] * 1000

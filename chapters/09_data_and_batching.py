@@ -234,7 +234,7 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 #
 # ### The pocket corpus
 #
-# For most experiments this course uses a corpus that needs no download, the **pocket corpus**. It is synthetic: a small grammar generates the same sentence in both languages at once. Its words are counted in *lemmas*, their dictionary forms:
+# For most experiments this course uses a corpus that needs no download, the **pocket corpus**. It is synthetic: a small grammar generates the same sentence in both languages at once. The last line below counts its *lemmas*, the dictionary forms of its words, and the pairs that it can generate:
 
 # %%
 train_pairs = [(p.source, p.target) for p in pocket.pairs("train", 6000)]
@@ -384,11 +384,11 @@ alone = [
 assert_close(loss, torch.stack(alone).sum())
 
 # %% [markdown]
-# Now you can see what `<eos>` is for. Without the last factor, the product is the total probability of **all translations that begin with these tokens**. Multiplying by the probability of `<eos>` leaves only the one that ends here.
+# Now you can see what `<eos>` is for. Without the factor of `<eos>`, the product is the total probability of **all translations that begin with these tokens**. Multiplying by the probability of `<eos>` leaves only the one that ends here.
 #
 # ### Exposure bias
 #
-# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We let the model translate 100 sentences, but as the fourth token of each translation, we force that of another one. Greedy search, which always takes the most probable token, has to continue from there:
+# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We take 100 sentences and give the model the first three tokens of each correct translation, but then the fourth token of another one. Greedy search, which always takes the most probable token, has to continue from there:
 
 # %%
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
@@ -409,7 +409,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest of the translation is right. The rest counts as right in two cases: if it continues like the reference after its fourth token, or if the forced token is merely an extra one and the reference follows from its fourth token on. Sentences whose forced token happens to be the correct one don't count.
+# Here are three results, and how often the rest of the translation is right. The rest counts as right if it equals the reference from the fifth token on or, with the forced token as an extra one, from the fourth. Sentences whose forced token happens to be the correct one don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -474,7 +474,7 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# Inside a bucket, `target_key` applies the same idea: target lengths ascend for one source length and descend for the next. `shift` moves the borders of the buckets, so a pair shares its batch with different pairs in each **epoch**, one pass through the corpus.
+# Inside a bucket, `target_key` applies the same idea: target lengths ascend for one source length and descend for the next. `shift` moves the borders of the buckets, so in each **epoch** (pass through the corpus), a pair shares its batch with different pairs.
 #
 # We cut our 6,000 pairs into batches in four orders, and measure the padding of the whole corpus:
 
@@ -651,7 +651,7 @@ assert max(by_tokens) <= 600 and second > 540
 #
 # ### Shuffling
 #
-# If we kept the batches in serpentine order, each epoch would begin with short sentences and end with the longest. Early in each epoch, when many of the tokens are `<eos>`, the gradients would push the model towards ending sentences, and later against it. So the order of the batches is **shuffled**, anew for each epoch, while each batch stays as it is. Here is the share of `<eos>` in each batch of an epoch, for both orders:
+# If we kept the batches in serpentine order, each epoch would roughly go from short sentences to the longest. Early in each epoch, when many of the tokens are `<eos>`, the gradients would push the model towards ending sentences, and later against it. So the batches of each epoch are **shuffled**, but not the sentences among them. Here is the share of `<eos>` in each batch of an epoch, for both orders:
 
 
 # %%

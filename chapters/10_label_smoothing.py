@@ -317,7 +317,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a form of overfitting. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a form of overfitting. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -380,7 +380,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the reason, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py). You can tell from the paper's results below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). That isn't the entropy of the target, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py), as you can tell from the paper's results below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -428,7 +428,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration token by token, each given the correct prefix. This doesn't show whether you can trust the probability of a whole translation, and it considers only the most probable token.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration token by token, each given the correct prefix. This considers only the most probable token, and doesn't show whether you can trust the probability of a whole translation.
 #
 # To measure it, sort predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -632,7 +632,7 @@ assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 # %% [markdown]
 # One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, but benefits as well. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does it improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) looks at the effect.
+# Does smoothing improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb).
 #
 # The two small models in this chapter were made to overfit. They show that label smoothing affects calibration, but not how large the effect is in a long training run on millions of sentences.
 

@@ -161,7 +161,7 @@ from transformer.translator import Translator
 #
 # We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails.
 #
-# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 source and 250 target tokens each:
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
 
 # %%
 recipe = RECIPES["pocket"]
@@ -230,9 +230,9 @@ assert all(part.n_tokens <= 250 for part in batches)
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# In $m$, noise averages out: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$, which prevents a division by zero.
+# In $m$, noise averages out: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$ (not that of label smoothing), which prevents a division by zero.
 #
-# The hats denote **bias correction**. Both averages start at 0, so they are too small at first; dividing by $1 - \beta^t$ at step $t$ compensates for this. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
+# The hats denote **bias correction**. Both averages start at 0, so they are too small at first; dividing by $1 - \beta_1^t$ or $1 - \beta_2^t$ at step $t$ compensates for this. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
 # - $m = 0.1 \cdot 2 = 0.2$, corrected $\hat m = 0.2 / (1 - 0.9) = 2$;
 # - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
@@ -389,14 +389,14 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 #
 # The six blue symbols just below 1 are bias vectors, each made up of the biases of the queries, keys and values. The part for the keys hardly moves: a number added to all scores of a query doesn't change the softmax, so its gradient is zero up to rounding errors, which are smaller than $\varepsilon$.
 #
-# If gradients were nothing but noise, the typical step would be about a quarter of the learning rate. Most of the orange steps are no larger than that.
+# If gradients were nothing but noise, the typical step would be about a quarter of the learning rate ($\sqrt{0.1 / 1.9} \approx 0.23$, from the averaging in $m$). Most of the orange steps are no larger than that.
 #
 # </details>
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after one step, all positions had nearly the same vector, and the model never recovered. Now you know why. Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. Now you know where those large steps came from: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
 # So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. The right length of the warm-up is found by trial. After it, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
@@ -547,7 +547,7 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms soon return to those of the healthy run. This limit also clips many ordinary gradients, above all in the first steps. With Adam that does little harm, because the step size hardly depends on the gradient's size.
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms soon return to those of the healthy run. This limit also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
 #
 # ## Gradient accumulation
 #
@@ -580,7 +580,7 @@ print(f"error of the mean of means: {error:.0%} (of the norm)")
 #
 # ## The training step
 #
-# Here is the whole step in ten lines. `config` holds the settings, and `batches` one batch or several micro-batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
+# Here is the whole step in ten lines. `config` holds the settings; `batches` is a list of one or more micro-batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
 
 
 # %%
@@ -933,7 +933,7 @@ Picture(
 # |---|---|---|---|
 # | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has shortened | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the previous sum, as clipping left it | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -996,7 +996,7 @@ assert right_e > right_c + 0.1
 #
 # Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
+# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and switch off single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -1018,7 +1018,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # </details>
 # <details><summary>B. Look for a leak</summary>
 #
-# **Right.** The first suspect is the shift of the labels: with tied embeddings, even an untrained model can copy its input if it is shallow or pre-norm. If the shift is right, check what the loss is divided by. A missing causal mask hardly shows before the first step, because an untrained model can't use it.
+# **Right.** The first suspect is the shift of the labels: with tied embeddings, a shallow untrained model tends to copy its input. If the shift is right, check what the loss is divided by. A missing causal mask hardly shows before the first step, because an untrained model can't use it.
 #
 # </details>
 # <details><summary>C. Lower the learning rate</summary>
@@ -1046,7 +1046,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # </details>
 # <details><summary>C. They practically stay the same</summary>
 #
-# **Right.** The factor cancels in $\hat m / \sqrt{\hat v}$, except for the tiny $\epsilon$. That's why the scale of the loss matters so little to Adam, though clipping would notice.
+# **Right.** The factor cancels in $\hat m / \sqrt{\hat v}$, except for the tiny $\varepsilon$. That's why the scale of the loss matters so little to Adam, though clipping would notice.
 #
 # </details>
 # <details><summary>D. They become ten times smaller</summary>

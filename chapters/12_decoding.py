@@ -224,7 +224,7 @@ print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
 print(f"product of all: {greedy_probs.prod():.3f}")
 
 # %% [markdown]
-# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it, but 0.89 after *die*, and greedy search can't go back. Take a toy decoder that writes two-word sentences and has three candidates for each word:
+# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it. After *die* (0.35), it would be 0.89, but greedy search can't go back. Take a toy decoder that writes two-word sentences and has three candidates for each word:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -321,6 +321,7 @@ def simple_beam_search(source, k, steps):
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)
+# One sentence, and its best hypothesis:
 ((best,),) = beam_search(model, source, beam_size=4, length_penalty=0)
 assert tokens[1:-1] == best.tokens
 assert_close(log_probability, best.log_probability, atol=1e-3, rtol=1e-3)
@@ -530,7 +531,7 @@ assert round(per_token, 1) == -1.5
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −10.9.
 # - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.5 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
 #
-# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it: search errors hide the model's mistake.
+# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` is dropped at the first step: an error of the search hides the model's mistake.
 #
 # ## What a wider beam costs
 #
@@ -556,7 +557,7 @@ for k in (1, 4, 32):
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
-# - **Top-p**, or *nucleus sampling*, keeps the most probable tokens, in order, until their probabilities after the first two settings add up to at least $p$. It keeps few tokens where the model is certain, and many where it isn't.
+# - **Top-p**, or *nucleus sampling*, keeps the most probable tokens until their probabilities (after temperature and top-k) add up to at least $p$. It keeps few tokens where the model is certain, and many where it isn't.
 
 
 # %%
@@ -801,7 +802,7 @@ Picture(
 )
 
 # %% [markdown]
-# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, beams, steps, beams). At first, `start_cache` lets each beam attend to its own entry at every step.
+# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, `start_cache` lets each beam attend to its own entry at every step.
 
 
 # %%
@@ -936,7 +937,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. Its weights use only −63 to 63, everywhere, because then these products are exact, too. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. For this case, the package limits weights to −63 to 63, so that sums stay small enough for float32 to represent them exactly. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)

@@ -362,7 +362,7 @@ with np.errstate(divide="ignore"):
 print(f"corpus BLEU     {bleu_from_counts(counts.sum(axis=0)):.1f}")
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU, and may rank two systems the other way round, so papers report corpus BLEU. The next table compares a system with errors only in short sentences to one with errors only in long ones:
+# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero among $p_1$ to $p_4$ as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU: in the mean, long and short sentences count equally, so it may rank two systems the other way round. Papers report corpus BLEU. The next table compares a system with errors only in short sentences to one with errors only in long ones:
 
 # %% tags=["hide-input"]
 # One system drops 12% of the words in short sentences, the other 6% in long ones.
@@ -451,7 +451,7 @@ print(bleu(dropped, references).signature)
 # |---|---|
 # | `nrefs` | the number of references for each sentence |
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
-# | `eff` | `yes`: n-grams longer than the sentence are left out (for single sentences) |
+# | `eff` | `yes`: in a sentence of fewer than four words, the n-grams that it can't have don't count |
 # | `tok` | the tokenizer that splits text into words |
 # | `smooth` | what replaces a zero |
 # | `version` | of sacreBLEU |
@@ -739,7 +739,7 @@ each = [meteor([h], [r], "en").value for h, r in zip(*words, strict=True)]
 assert math.isclose(np.mean(each), meteor(*words, "en").value)
 
 # %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes by the rules of Moses, a well-known toolkit:
+# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes by the rules of Moses:
 
 
 # %%
@@ -875,7 +875,7 @@ assert liar > sloppy + 5
 # %% [markdown]
 # ## Better, or just lucky?
 #
-# Two new systems score about 0.6 BLEU higher than your old one. Are they really better? Here we know the answer, because we make them ourselves. The old system, `baseline`, drops 8% of the words. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` has the seed of `baseline` but drops only 7.6%, so it *is* better.
+# Two new systems score about 0.6 BLEU higher than your old one. Are they really better? Here we know the answer, because we make them ourselves. The old system, `baseline`, drops 8% of the words. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` drops only 7.6%, all of them words that `baseline` drops, so it *is* better.
 
 # %%
 systems = {
@@ -1005,19 +1005,19 @@ for name, gain in gains.items():
 # %% [markdown]
 # Nearly the same gain, but opposite verdicts. With 1,000 samples, p can't be smaller than 0.001. By convention, a difference is called **significant** if p is below 0.05.
 #
-# With sacreBLEU's definition, p for `reseeded` is only a third of ours, so **say which tool you used**. If its p is close to 0.05, also run `--paired-ar`, a test by approximate randomization.
+# With sacreBLEU's definition, p for `reseeded` is only a third of ours, so **say which tool you used**. If its p is close to 0.05, also run `--paired-ar`, which swaps outputs of the two systems at random (*approximate randomization*).
 #
 # <details><summary>What sacreBLEU does differently</summary>
 #
-# It takes the absolute values of the gains first, and only then subtracts the mean of those. If some gains are negative, as for `reseeded`, their absolute values lie closer together than the gains themselves. So fewer of them exceed the observed gain, and p is smaller.
+# It takes the absolute values of the gains first, and only then subtracts the mean of those. So only differences in one direction count, which halves p. If some gains are negative, as for `reseeded`, their absolute values also lie closer together than the gains themselves, and p falls further.
 #
 # </details>
 #
 # Keep three limits in mind:
 #
-# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind, drawn independently of each other. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
+# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind, if none depends on another. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
-# - **A small test set can't detect small differences.** Here is another system, which drops 7% of the words and is clearly better than `baseline` on the whole test set. We cut the set into parts and compute the gain on each part:
+# - **A small test set can't detect small differences.** Another system, with another seed, drops 7% of the words and is clearly better than `baseline` on the whole test set, in part by luck. We cut the set into parts and compute the gain on each part:
 
 
 # %% tags=["hide-input"]

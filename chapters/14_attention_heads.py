@@ -269,7 +269,7 @@ assert long_reads[int(row.argmax())] == "mother"
 # %% [markdown]
 # ## What does a head attend to?
 #
-# Does *encoder 2, head 5* find nouns? Here is the largest weight in each row:
+# Does this *encoder 2, head 5* find nouns? Here is the largest weight in each row:
 
 # %% tags=["hide-input"]
 looks_like_nouns = shown["encoder 2"][4, :-1]  # without the row of <eos>
@@ -329,7 +329,7 @@ assert_close(mean_weight(head[None, None], previous), torch.tensor([1.3 / 3]))
 assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 
 # %% [markdown]
-# Is 0.43 a lot? With four tokens and equal weights, the previous token gets 0.25. **A score means nothing without a baseline.** So we score our model and an untrained one of the same size, on 200 pairs from the test set of the pocket corpus, with teacher forcing:
+# Is 0.43 a lot? With four tokens and equal weights, the previous token gets 0.25. **A score means nothing without a baseline.** So we score `pocket-small` and an untrained model of the same size, on 200 pairs from the test set of the pocket corpus, with teacher forcing:
 
 # %%
 pairs = pocket.pairs("test", 200)
@@ -340,7 +340,8 @@ def batch_of_pairs(tokenizer):
     source = pad([[*tokenizer.encode(p.source), EOS] for p in pairs])
     full = pad([[BOS, *tokenizer.encode(p.target), EOS] for p in pairs])
     target = full[:, :-1]
-    return source, target.masked_fill(target == EOS, PAD), full[:, 1:]
+    target = target.masked_fill(target == EOS, PAD)  # of the shorter sentences
+    return source, target, full[:, 1:]
 
 
 source, target, labels = batch_of_pairs(tokenizer)
@@ -377,7 +378,7 @@ assert on_previous[0].argmax() == 0 and 0.435 <= on_previous[0][0] < 0.445
 assert on_previous[0][0] > 4 * on_previous[1].max()
 
 # %% [markdown]
-# The figure has a row for each measure, a dot for each head, and grey marks for untrained heads. *self* is the decoder's self-attention, and *its noun* is the weight that a **determiner**, such as *the* or *his*, puts on its noun. **Point at a dot, or tap it,** and the same head turns orange in all rows of its kind of attention. The menu switches to `everyday`.
+# The figure has a row for each measure, a dot for each head, and grey marks for untrained heads. *self* is the decoder's self-attention. The row *its noun* shows how much weight a **determiner**, such as *the* or *his*, puts on its noun. **Point at a dot, or tap it,** and the same head turns orange in all rows of its kind of attention. The menu switches to `everyday`.
 #
 # <details><summary>The other measures</summary>
 #
@@ -624,7 +625,7 @@ for what, group in (
     print(f"predicts {what:17} weight on <eos> {on_eos[group].mean():.2f}")
 
 # %% [markdown]
-# In the middle of a word, the model presumably needs little from the source, but the weights still have to sum to one. So `<eos>` may be an **attention sink**: a token that gets much weight whatever it means. In language models, the first tokens are often sinks ([Xiao et al., 2024](https://arxiv.org/abs/2309.17453)). Whether a sink adds little to the output also depends on its value, which a heat map doesn't show.
+# In the middle of a word, the model presumably needs little from the source, but the weights still have to sum to one. So `<eos>` may be an **attention sink**: a token that gets much weight whatever it means. In language models, the first tokens are often sinks ([Xiao et al., 2024](https://arxiv.org/abs/2309.17453)). Whether a sink adds little to the output also depends on its value, projected by $W^O$, which no heat map shows.
 #
 # <details><summary>Does the sink add little? That depends on the head</summary>
 #
@@ -990,7 +991,7 @@ print("logit of Die minus logit of Der")
 print(f"kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: in the run with `kings`, we replace the vector at one position, after the embedding or a layer, with the one from the run with `queens`. The effect is how far this moves the logit difference: 0 is that of `kings`, and 1 that of `queens`.
+# Now we patch the encoder's residual stream: in the run with `kings` (corrupted), we replace the vector at one position, after the embedding or a layer, with the one from the run with `queens` (clean). The effect is how far this moves the logit difference: 0 is that of `kings`, and 1 that of `queens`.
 
 
 # %%
@@ -1283,7 +1284,7 @@ Row(
 )
 
 # %% [markdown]
-# With the wrong row, a good aligner looks like a bad one. The next figure compares all heads with two baselines: *random* picks any English word for each German one, and *diagonal* links the words in order.
+# With the wrong row, a good aligner looks like a bad one. The next figure compares all heads with two baselines: *random* picks any English word for each German one, and *diagonal* links the words in order, from the first to the last.
 
 # %% tags=["hide-input"]
 shapes = [(len(p.target_words), len(p.source_words)) for p in pairs]
@@ -1504,7 +1505,7 @@ on_followers = [
 ]
 print(f"{'':33}  head  uniform")
 for what, (by_head, uniform) in (
-    ("layer 1, previous token", on_previous),
+    ("layer 1, previous, first half", on_previous),
     ("layer 2, after earlier occurrence", on_followers),
 ):
     print(f"{what:33}  {by_head:.2f}  {uniform:7.2f}")
@@ -1611,7 +1612,7 @@ assert (
 #
 # **Only the best example is shown.** Every head has one. Report the mean, the number of cases and a baseline.
 #
-# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and some queries of the shorter ones are padding. If you overlook either, the weight of *encoder 2, head 3* of `pocket-small` on `<eos>` looks smaller:
+# **Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and shorter ones have padding as queries. Overlook one of the two, and the weight of *encoder 2, head 3* of `pocket-small` on `<eos>` looks smaller:
 
 # %% tags=["hide-input"]
 eos_keys = key_tables(source, source, causal=False)["special token"]

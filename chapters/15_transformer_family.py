@@ -210,7 +210,7 @@ assert torch.equal(square, prefix)
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are all stacks of encoder layers, which differ from ours in three ways: positions are learned, the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU, and GPT-2 and ViT are pre-norm, with one more norm at the end. BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU, a smooth version of ReLU, is $x$ times the probability that a standard normal variable is less than $x$.
+# BERT, GPT-2 and ViT are all stacks of encoder layers (GPT-2 too, as we'll see), which differ from ours in three ways: positions are learned, the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU, and GPT-2 and ViT are pre-norm, with one more norm at the end. BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU, a smooth version of ReLU, is $x$ times the probability that a standard normal variable is less than $x$.
 
 
 # %%
@@ -290,7 +290,7 @@ for layer, decoder_layer in zip(stack.layers, model.decoder, strict=True):
     layer.self_attention = decoder_layer.self_attention
     layer.feed_forward = decoder_layer.feed_forward
     layer.residuals[0] = decoder_layer.residuals[0]
-    layer.residuals[1] = decoder_layer.residuals[2]
+    layer.residuals[1] = decoder_layer.residuals[2]  # [1]: cross-attention
 ids = torch.tensor([[BOS, 5, 6, 7], [BOS, 9, 4, 8]])
 only_padding = torch.full((2, 1), PAD)  # (batch, 1): the source
 assert_close(decoder_only(ids), model(only_padding, ids))
@@ -299,9 +299,9 @@ print("our GPT = the decoder")
 # %% [markdown]
 # Both give the same logits. **A "decoder-only" model is a stack of encoder layers with a causal mask.**
 #
-# <details><summary>Why is this model pre-norm?</summary>
+# <details><summary>Why is that Transformer pre-norm?</summary>
 #
-# Only for our check. In a post-norm `Transformer`, cross-attention without a source would still leave its layer norm behind, and the logits would differ.
+# Our check needs it, too: in a post-norm `Transformer`, cross-attention without a source would still leave its layer norm behind, and the logits would differ.
 #
 # </details>
 
@@ -495,7 +495,7 @@ logits = bert(masked)[each, places]  # (articles, vocab_size)
 prediction = articles[logits[:, articles].argmax(-1)]
 
 # %% [markdown]
-# An accuracy means little without a **baseline**. A simple one is a lookup table: it returns the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours. In the output below, the column *misleading* counts only the articles that the lookup by the next word gets wrong.
+# An accuracy means little without a **baseline**. A simple one is a lookup table: it returns the form that most often preceded the next word, for example *Vater*, in the training sentences. A stronger one looks up both neighbours, or only the next word if it hasn't seen the two together. In the output below, the column *misleading* counts only the articles that the lookup by the next word gets wrong.
 
 
 # %% tags=["hide-input"]
@@ -550,7 +550,7 @@ assert bert_all > both_all + 0.08 > next_all + 0.08 and guess_all < 0.4
 assert bert_hard > both_hard + 0.25
 
 # %% [markdown]
-# BERT clearly beats both tables, and it is mostly right where the next word misleads, so it uses more of the sentence than the two words next to the gap.
+# BERT clearly beats both tables, and it is mostly right where the next word misleads, so it uses more context than that word, and it generalises to neighbours that the tables haven't seen.
 
 # %% [markdown]
 # ## Fine-tuning: one task, some labels
@@ -686,7 +686,7 @@ assert min(on_labelled[:3]) > 0.95  # pre-trained, 64 labels
 #
 # <details><summary>Why are 64 labels not enough?</summary>
 #
-# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right (if pre-trained, more than 95% of each choice of 64 sentences). There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
+# The model memorises them: after 150 batches of 32, it has seen each of the 64 sentences about 75 times, and it gets nearly all of *these* right (pre-trained: more than 95% in each run). There are many ways to tell so few sentences apart, and nothing forces the model to use the one that we mean. Experiments 2 and 3 at the end of the chapter try remedies.
 #
 # </details>
 
@@ -789,7 +789,7 @@ assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 #
 # The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took a different approach: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets even GPT choose the article: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which makes the sentence less probable. `as_words` and `accuracies` score the answers as before:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. That lets even GPT choose the article: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. The noun comes later, but after a wrong article it is a surprise, which makes the sentence less probable. The folded functions `as_words` and `accuracies` score the answers as before:
 
 
 # %%
@@ -822,7 +822,7 @@ assert gpt_all > both_all + 0.08 and gpt_hard > both_hard + 0.25
 #
 # </details>
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, the model saw each noun with all three answers, but never any of the prompts that contain examples.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, the model saw lists of this form, and each noun with all three answers, but never these prompts with examples.
 
 
 # %% tags=["hide-input"]
@@ -1287,7 +1287,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads. With two key heads, for example, `repeat_interleave` gives the first to query heads 0 and 1, and the second to 2 and 3. With a single group, it is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): a decoding step reads the weights once for the whole batch, but it also reads the KV cache of every sequence. With many or long sequences, reading the cache takes most of the time. Grouped-query attention makes the cache smaller: several query heads share one key head and one value head. `project` returns these few heads for the cache, and `attend` repeats each for its query heads. With two key heads and four query heads, for example, `repeat_interleave` gives the first to heads 0 and 1, and the second to 2 and 3. With a single group, it is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
 
 
 # %%

@@ -437,7 +437,7 @@ print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 # %% [markdown]
 # ### The roofline
 #
-# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers. The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
+# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers. The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It is $\min(B f / b, F)$, so it rises up to $f / b = F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -484,7 +484,7 @@ assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h1
 assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Of these operations, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
+# Of the five dots, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
 # The folded code of the first figure lists each operation's FLOP and bytes, for sentences of `length` = 25 tokens and vectors of `d_model` = 512 numbers. Its function `operations()` returns this list, and `GPUS` has the numbers of the data sheets. Our times are only estimates, because we assume that every tensor goes through HBM, although the next kernel may find some of them in the H100's **L2 cache** of 50 MB. We check the FLOP of all matrix products against PyTorch's count:
 
@@ -631,7 +631,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). In an earlier comparison, at a learning rate at which Adam learned nothing either way, the run with 16 bits ended worse ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). It also used different random numbers, so we can't tell why. We haven't tried long runs yet.
+# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). We haven't tried long runs yet.
 #
 # </details>
 #
@@ -1096,7 +1096,7 @@ assert b[1].activations > 0.5 * b[0].activations
 #
 # - **The peak** comes between the forward and the backward pass, when all activations are in memory and the loss is computed.
 # - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. Only in the last bar do those of the earlier batches exist.
-# - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep their input in float32.
+# - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep a float32 copy of their input.
 # - **The loss** (grey) is computed in chunks, as the next section explains. In bfloat16 it is larger, because the softmax needs additional copies in float32.
 #
 # </details>
@@ -1213,7 +1213,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is 7 times as fast as the first, and needs about a third of its memory. Mixed precision gains the most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation pays off once the matrix products are fast: even afterwards, they take only 14.2 of the 36.5 ms. That is 39%, close to the share in the first figure.
+# The last row is 7 times as fast as the first, and needs about a third of its memory. Mixed precision gains the most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation pays off once the matrix products are fast: even afterwards, they take only 14.2 of the 36.5 ms. That is 39% of the time.
 #
 # <details><summary>Where do the 36.5 ms go?</summary>
 #
@@ -1228,7 +1228,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Their share of the time is close to that in the first figure, although the figure is for the forward pass of one layer on an H100, while a step also has a backward pass, a loss, padding and Adam.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Our estimate for an H100 and the forward pass of one layer, compiled and with fused attention, was 52% of the peak; a step also has a backward pass, a loss, padding and Adam.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 #
@@ -1481,7 +1481,7 @@ Picture(
 #
 # In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass, an **all-reduce** gives each of them the sum of all gradients, and all take the same step. If the $n$ GPUs form a ring, each cuts its gradients into $n$ chunks, and the all-reduce has two halves:
 #
-# - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends one chunk to its right neighbour, which adds its own values. Afterwards each GPU holds the complete sum of one chunk.
+# - **Reduce-scatter:** in each of $n - 1$ rounds, every GPU sends a chunk to its right neighbour, which adds its own values and passes the sum on in the next round. In the end, each GPU holds the complete sum of one chunk.
 # - **All-gather:** in another $n - 1$ rounds, these sums travel round the ring.
 
 
@@ -1526,7 +1526,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and the two can't fully overlap: the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it happens to take about as long as computing, and the two can't fully overlap: the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #

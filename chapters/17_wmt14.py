@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders to find out. We haven't trained this model at full size yet, nor have we seen it learn to translate real text with the paper's own recipe: in our short attempts with Adam and a shortened warm-up, it learned little. At the speed that we measured over twenty steps on one H200, the full training would take about an hour.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders to find out. We haven't trained this model at full size yet. Our few attempts on real text were short and had a shortened warm-up, and with Adam, as in the paper, the model learned little. At the speed that we measured over twenty steps on one H200 (26% utilisation), the full training would take about an hour.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -303,7 +303,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% lies between the two. We use it for every GPU, although some reach a larger share of their peak than others, so the hours below are rough.
+# Our 15% lies between the two. We use it for every GPU, to be cautious: we have measured more, but only in short runs on an H200. So the hours below are rough.
 #
 # <details><summary>Why these utilisations are lower than the shares in chapter 16</summary>
 #
@@ -381,11 +381,11 @@ if stored.exists():  # not in Colab
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# The hours leave out validation and checkpoints, and we have never trained for that long.
+# The hours leave out validation and checkpoints, we have never trained for that long, and the two speeds were measured in different ways.
 #
 # <details><summary>How were the two speeds measured?</summary>
 #
-# In different ways: the base model's over 20 consecutive steps, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
+# The base model's over 20 consecutive steps, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
 #
 # </details>
 # <details><summary>How far did we get with the base model on real text?</summary>
@@ -482,7 +482,7 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add about 5% for memory fragmentation, and 0.5 GB for the CUDA context. For a given batch, this estimate is within 10% of the memory that we measured on a CPU.
+# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. On a CPU, this estimate was within 10% of the memory that we measured, and an H200 needed about a tenth less.
 #
 # | you have | what to do |
 # |---|---|
@@ -846,7 +846,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. At full size, averaging gains less, because the learning rate is then about fifty times lower at the end, so the weights move less. To see why averaging helps, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
+# The average is better than each of the five. At full size, averaging gains less: the learning rate at its end is about fifty times lower than here, so the weights move less. To see why averaging helps, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -942,11 +942,11 @@ shell(
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
-# | one or two points less, the loss is fine | 1. scores computed in different ways | the signatures, and the row *BLEU paper* |
+# | one or two points below 27.3, the loss is fine | 1. scores computed in different ways | the signatures, and the row *BLEU paper* |
 # | | 2. another version of the test set: `wmt14` instead of `wmt14/full` (see [Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
 # | | 3. straight quotation marks where the reference has „ and “, if *BLEU paper* is as high as expected | `test.hypotheses.txt` |
 # | | 4. no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
-# | about a point less, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
+# | about a point below what you expect, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
 # | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
 # | much less, and translations stop early | the length penalty, or sources longer than `max_length`, which are truncated | `diagnose`: *length ratio*, *truncated* |
