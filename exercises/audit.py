@@ -1,7 +1,7 @@
-"""Deny answers, while they are graded, access to the solutions, other files, processes and the network.
+"""Deny answers access to the solutions, other files, processes and the network while they are graded.
 
 Python reports such operations to audit hooks before they happen, and a hook can't be removed (PEP 578). This stops
-whatever is written in Python. It doesn't stop machine code, so it is no sandbox.
+whatever is written in Python. It doesn't stop machine code, so it isn't a sandbox.
 """
 
 import os
@@ -19,13 +19,13 @@ FORBIDDEN = {
     "end processes": "os.kill os.killpg signal.pthread_kill",
     "use the network": "socket.bind socket.connect socket.getaddrinfo socket.sendto",
 }
-"""What answers can't do, and the names of the events that Python reports then."""
+"""What answers can't do, and the names of the audit events that Python reports for it."""
 
 CHANGING = "os.chmod os.chown os.link os.mkdir os.remove os.rename os.rmdir os.symlink os.truncate os.utime".split()
 """Events of operations that change files; the first argument is a path."""
 
 WITH_TARGET = {"os.link", "os.rename", "os.symlink"}
-"""Those whose second argument is a path, too."""
+"""Those whose second argument is also a path."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -41,7 +41,7 @@ def start(folder: Path) -> None:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in reasons:
-            raise PermissionError(f"while it is graded, an answer can't {reasons[event]}")
+            raise PermissionError(f"an answer can't {reasons[event]} while it is graded")
         if event != "open" and event not in CHANGING:
             return
         changes = event != "open" or bool(arguments[2] & WRITING)
@@ -50,9 +50,9 @@ def start(folder: Path) -> None:
                 continue
             real = os.path.realpath(os.fsdecode(path))
             if any(_is_inside(real, place) for place in hidden):
-                raise PermissionError("while it is graded, an answer can't read the solutions")
+                raise PermissionError("an answer can't read the solutions while it is graded")
             if changes and not _is_inside(real, own) and real != os.devnull:
-                raise PermissionError("while it is graded, an answer can't change files")
+                raise PermissionError("an answer can't change files while it is graded")
 
     sys.addaudithook(hook)
 

@@ -1,4 +1,4 @@
-"""Find what a wrong tensor has to do with the right one: axes swapped, rows reversed, only the diagonal wrong.
+"""Find how a wrong tensor is related to the right one: axes swapped, rows reversed, only the diagonal wrong.
 
 PyTorch may be missing, so this module calls nothing but methods of the tensors.
 """
@@ -19,14 +19,14 @@ Pairs = Sequence[tuple["Tensor", "Tensor"]]
 """Wrong tensors with the right ones."""
 
 Relation = tuple[str, str, Callable[["Tensor", "Tensor"], bool]]
-"""What is wrong, in a few words; a sentence for the learner; and whether it is so."""
+"""What is wrong, in a few words; a sentence for the learner; and a function that tests whether it applies."""
 
 MAX_AXES = 4
-"""Tensors with more axes aren't examined: the others have no names (see `AXES`)."""
+"""Tensors with more axes aren't examined: the other axes have no names (see `AXES`)."""
 
 
 def axis_relation(pairs: Pairs) -> tuple[str, str] | None:
-    """Return what holds between all the wrong tensors and the right ones, if anything does: a title and a sentence."""
+    """Return how all the wrong tensors are related to the right ones, as a title and a sentence, or None."""
     pairs = [(a.detach(), b.detach()) for a, b in pairs]
     if any(x.is_complex() or x.dim() > MAX_AXES for pair in pairs for x in pair):
         return None
@@ -221,7 +221,7 @@ def _is_wrong_only_at(axis: int, index: int, a: Tensor, b: Tensor) -> bool:
 
 
 def _count_wrong(axis: int, a: Tensor, b: Tensor) -> int:
-    """Return how many entries along an axis are wrong; none of a mask, where it would be chance which ones are."""
+    """Return how many entries along an axis are wrong; 0 for a mask, where it would be chance which ones are."""
     if b.dim() < -axis or str(b.dtype) == "torch.bool":
         return 0
     wrong = ~is_close(a, b).movedim(axis, 0)
@@ -269,7 +269,7 @@ def _shape_relations(pairs: Pairs) -> Iterator[Relation]:
     for axis, place in axes:
         yield (
             "repeated along an axis",
-            f"Your result is right, but repeated along {place}, which should have the length one.",
+            f"Your result is right, but repeated along {place}, which should have length one.",
             partial(_has_length_one_repeated, axis),
         )
     are_masks = any(str(x.dtype) == "torch.bool" for pair in pairs for x in pair)
@@ -289,7 +289,7 @@ def _shape_relations(pairs: Pairs) -> Iterator[Relation]:
     yield (
         "the right numbers in another shape",
         "Your result contains the right numbers, but in another order and another shape. `reshape` and `view` keep the "
-        "order that the numbers have in memory: which axes have to be swapped before?",
+        "order that the numbers have in memory: which axes have to be swapped first?",
         lambda a, b: a.numel() == b.numel() and _equal(_sorted(a), _sorted(b)),
     )
 

@@ -1,6 +1,6 @@
 """Read the blanks of exercise notebooks: what each one asks for, its hint, and whether the learner has solved it.
 
-Nothing is run: how far the learner is comes from the outputs with which the notebooks were saved.
+Nothing is run: the learner's progress is read from the saved outputs of the notebooks.
 """
 
 import re
@@ -43,7 +43,7 @@ class Blank:
     """The lines of its hint, each a step further."""
     mark: Mark
     message: str = ""
-    """What the learner's check said last, if it failed."""
+    """The last message of the learner's check, if it failed."""
 
     def __str__(self) -> str:
         return f"{self.title}  {self.stars} {self.minutes} minutes"
@@ -77,7 +77,7 @@ def read_all_blanks(names: Sequence[str] = (), root: Path = ROOT) -> dict[Path, 
         UserError: if there is no exercise notebook with these names, or one cannot be read.
     """
     if not names:
-        solution_sources(root)  # elsewhere than in a clone, nobody works on the notebooks that were installed
+        solution_sources(root)  # outside a clone, nobody works on the notebooks that were installed
     found = {path: blanks for path in find_notebooks(names or ["all"], root) if (blanks := read_blanks(path))}
     if not found:
         raise UserError(f"no exercise notebook in {', '.join(names)}: none has a cell that begins with `# answer: …`")

@@ -30,7 +30,7 @@ class CallResult:
     """What a call did."""
 
     results: tuple[Any, ...]
-    """What it returned; without meaning if it raised an exception."""
+    """What it returned; meaningless if it raised an exception."""
     error: BaseException | None
     """The exception that it raised."""
     printed: str

@@ -4,14 +4,14 @@ An answer is right if it gives the same results as the reference on every input:
 and once more on the first. If it doesn't, its results are compared with those of each named mistake. If they are equal,
 the learner is told which mistake it is. Otherwise the learner sees the wrong numbers next to the expected ones, on the
 first input on which they differ; inputs therefore go from small to large. If one mistake gives the same wrong results
-on most inputs, and no other comes near, the learner is told that it looks like this one. Of any other mistake the
-learner is told what can be found out: which arguments aren't used, what the wrong results have to do with the right
+on most inputs, and no other comes near, the learner is told that it looks like this one. For any other mistake, the
+learner is told what can be found out: which arguments aren't used, how the wrong results are related to the right
 ones, and what is special about the inputs for which they are wrong.
 
 An answer with the right results must also have the right gradients, and must leave its inputs as they were.
 
-An answer need not be a function of the inputs: if it's a class, or draws into a figure, `Exercise.observe` tells what
-its results are. And an answer that trains a model is called only once: see `TrainingExercise`.
+An answer need not be a function of the inputs: if it's a class, or draws into a figure, `Exercise.observe` defines its
+results. And an answer that trains a model is called only once: see `TrainingExercise`.
 """
 
 import contextlib
@@ -46,12 +46,12 @@ TAMPERED = (
 
 STALE = (
     "it returns the result of an earlier call\n"
-    "The inputs had the same shapes then, but other contents. Does your code keep results in a cache or a global "
+    "The inputs had the same shapes then, but different contents. Does your code keep results in a cache or a global "
     "variable?"
 )
 
 NOT_REPEATABLE = (
-    "it gives another result when it is called again\n"
+    "it gives a different result when it is called again\n"
     "For the same inputs, the first call gave the right result. Something is left over from earlier calls: look for "
     "global variables and for default arguments that your code changes."
 )
@@ -82,7 +82,7 @@ WRONG_GRADIENT = (
 
 NAN_GRADIENT = (
     "Your result is right, but training would fail at the first step. Look for a root, a logarithm or a division of "
-    "numbers that can be 0, or for infinities that you replace afterwards: replace them before."
+    "numbers that can be 0, or for infinities that you replace afterwards: replace them first."
 )
 
 CONSTANT = (
@@ -132,9 +132,9 @@ class Exercise:
     guard: Guard = contextlib.nullcontext
     """Answers are called inside this context; the course's own functions are not."""
     keep: Collection[str] = ()
-    """Inputs whose contents can't be replaced by any others (see `fresh_inputs`)."""
+    """Inputs whose contents can't be replaced (see `fresh_inputs`)."""
     differentiable: bool = True
-    """Whether gradients must flow from the results to the inputs; no, if nobody trains a model through it."""
+    """Whether gradients must flow from the results to the inputs; False if no model is trained through it."""
     observe: Function | None = None
     """Takes the answer and the inputs, uses the answer, and returns the results that are compared; None: the answer is
     a function of the inputs."""
@@ -351,7 +351,7 @@ class Exercise:
         return results[0].equals(results[1]) and not results[0].equals(results[2])
 
     def _find_relation(self, wrong: Sequence[Test]) -> Finding | None:
-        """Return what the wrong results have to do with the right ones."""
+        """Return how the wrong results are related to the right ones."""
         if any(a.error or b.error or len(a.results) != len(b.results) for _, a, b in wrong):
             return None
         _, *orders = itertools.permutations(range(len(self.results)))  # the first is the right one
@@ -362,7 +362,7 @@ class Exercise:
         places = [i for i in range(len(self.results)) if not all(equal(*row[i]) for row in pairs)]
         for i in places:
             if not all(same_kind(*row[i]) for row in pairs):
-                break  # what is said about the others would distract from this one
+                break  # a message about the others would distract from this one
             cases = [Wrong(inputs, *row[i]) for (inputs, *_), row in zip(wrong, pairs, strict=True)]
             if found := find_relation([case for case in cases if not equal(case.yours, case.expected)]):
                 if len(self.results) == 1:
@@ -431,7 +431,7 @@ class TrainingExercise(Exercise):
         except Exception as error:
             return (
                 f"your model stopped with {type(error).__name__}: {(str(error).splitlines() or [''])[0]}\n"
-                "It was given other sentences than in training. Can it read and write longer ones, too?"
+                "It was given sentences that weren't in training. Can it also read and write longer ones?"
             )
 
     def is_right(self, answer: Function) -> bool:
@@ -439,7 +439,7 @@ class TrainingExercise(Exercise):
         return self.judge(answer) is None
 
     def rejects_mistakes(self) -> bool:
-        """Return whether the check still rejects a result that is no model; to train with mistakes takes too long."""
+        """Return whether the check still rejects a result that is no model; training with mistakes takes too long."""
         return self.examine(None) is not None
 
 
@@ -608,9 +608,9 @@ def _describe_without_effect(names: Sequence[str]) -> Finding:
     its, values, are, them = ("its", "value", "is", "it") if len(names) == 1 else ("their", "values", "are", "them")
     return Finding(
         "an argument makes no difference",
-        f"Your code uses {listed}, but in the tests your result doesn't depend on {its} {values}. Do you use no more "
-        f"than {its} shape or type? {are.capitalize()} {its} {values} used only when the result is complete already? "
-        f"Or does a later line replace what you have made of {them}?",
+        f"Your code uses {listed}, but in the tests your result doesn't depend on {its} {values}. Do you use only "
+        f"{its} shape or type? {are.capitalize()} {its} {values} used only after the result is complete? "
+        f"Or does a later line overwrite what you computed from {them}?",
     )
 
 

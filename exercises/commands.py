@@ -91,7 +91,7 @@ def next_notebook(notebooks: Notebooks = (), open: bool = True) -> None:
 
     Args:
         notebooks: Topics, their numbers, paths of notebooks, or folders; all exercises if left out.
-        open: Open it, in a Jupyter server that is running or else in a new one.
+        open: Open it, in a running Jupyter server or else in a new one.
     """
     from exercises.open_notebook import open_notebook
     from exercises.progress import next_exercise
@@ -128,7 +128,7 @@ def watch(
 ) -> None:
     """Grade a notebook whenever you save it, and show what has changed.
 
-    It is graded exactly as by `python -m exercises grade`. Ctrl-C ends this.
+    It is graded exactly as by `python -m exercises grade`. Ctrl-C stops watching.
 
     Examples:
         python -m exercises watch                      the first notebook that is not complete
@@ -168,7 +168,7 @@ def status(notebooks: Notebooks = ()) -> None:
 
 
 def progress(notebooks: Notebooks = (), output: Annotated[Path, arg(metavar="FILE")] = Path("progress.html")) -> None:
-    """Write a page that shows which blanks are solved and what the checks said last, and a badge.
+    """Write a page that shows which blanks are solved and the checks' last messages, and a badge.
 
     Nothing is run. The page is a single file, which opens in any browser without the network.
 

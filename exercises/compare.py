@@ -10,8 +10,8 @@ from exercises.formatting import format_value, rows_side_by_side
 from exercises.tensors import is_tensor
 
 NO_RESULT = (
-    "Or do you return what a method such as `append` or `sort` returns? It changes the list that it belongs to, and "
-    "returns nothing: return the list itself, in a line of its own."
+    "Or do you return what a method such as `append` or `sort` returns? Such a method changes the list and "
+    "returns None: return the list itself, on a line of its own."
 )
 """What else may be wrong if a list is expected and None is returned."""
 

@@ -33,7 +33,7 @@ def _current_notebook(folder: Path) -> Path:
     """Return the path of the notebook; what Colab sends is written to a file in a temporary folder.
 
     Raises:
-        UserError: if it cannot be found out which notebook this is.
+        UserError: if the notebook cannot be identified or sent.
     """
     if "google.colab" in sys.modules:
         from google.colab import _message  # type: ignore[import-untyped,import-not-found,unused-ignore]

@@ -10,7 +10,7 @@ class RefusedError(Exception):
 EXPLANATIONS = {
     r"IndexError: Dimension out of range": (
         "This tensor has fewer axes than your code expects. Count axes from the end (-1 is the last), so that "
-        "any number of axes may come before."
+        "any number of axes can come before them."
     ),
     r"IndexError: (too many indices for tensor|.*is out of bounds for dimension)": (
         "You index a tensor with more axes, or further along an axis, than it has. Compare the shapes below with "
@@ -26,7 +26,7 @@ EXPLANATIONS = {
         "The module already has an attribute of this name: it was assigned before. One of the two steps is enough."
     ),
     r"KeyError": ("There is no entry with this key. What should happen when a key is missing?"),
-    r"ZeroDivisionError": ("The number that you divide by can be 0. When is that, and what should the result be then?"),
+    r"ZeroDivisionError": ("The number that you divide by can be 0. When is it 0, and what should the result be then?"),
     r"ValueError: (min|max)\(\)|ValueError: .*(empty sequence|iterable argument is empty)|IndexError: .*max\(\)": (
         "There is nothing left to choose from. What should happen then?"
     ),
@@ -36,8 +36,8 @@ EXPLANATIONS = {
     ),
     r"OverflowError": ("A number becomes too large. Can you compute with smaller ones, for instance with logarithms?"),
     r"RuntimeError: The size of tensor a .* must match|RuntimeError: .*(broadcast|expanded size)": (
-        "Two tensors meet here whose shapes don't fit: seen from the last axis, two lengths have to be equal, or "
-        "one of them has to be 1. Which axis did you have in mind for each? Print both shapes before this line."
+        "The shapes of two tensors can't be broadcast here: counted from the last axis, two lengths have to be equal, "
+        "or one of them has to be 1. Which axis did you have in mind for each? Print both shapes before this line."
     ),
     r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
     r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
@@ -54,7 +54,7 @@ EXPLANATIONS = {
         "`transpose` or in a slice. `reshape` copies them if it has to."
     ),
     r"RuntimeError: stack expects a non-empty": (
-        "There is nothing to put together: the list is empty. When is that, and what should happen then?"
+        "There is nothing to put together: the list is empty. When is it empty, and what should happen then?"
     ),
     r"RuntimeError: (stack expects|Sizes of tensors must match|Tensors must have same number)": (
         "The tensors that you put together have different shapes. Which axis differs, and should it?"
@@ -67,13 +67,13 @@ EXPLANATIONS = {
     r"must have the same dtype|to be of type|used as indices must be|expected m1 and m2|Long did not match|"
     r"can't be cast|must be of integer type|only supported for|not implemented for|could not infer output dtype|"
     r"one of the following scalar types)": (
-        "A tensor has the wrong dtype for this step, such as numbers where ids or booleans are needed. Which "
+        "A tensor has the wrong dtype for this step, such as floats where ids or booleans are needed. Which "
         "dtype does each tensor have?"
     ),
     r"((RuntimeError|ValueError): (Index tensor|Expected (input|target)|Dimension specified|.*number of dimensions)"
     r"|IndexError: The shape of the mask)": (
-        "Two tensors have to have the same number of axes here, or axes of the same lengths, and don't. Compare the "
-        "shapes with those that the function's description asks for."
+        "Two tensors need the same number of axes here, or axes of the same lengths, and don't have them. Compare the "
+        "shapes with those in the function's description."
     ),
     r"IndexError|StopIteration": ("Your code takes an entry that isn't there. Where does your index begin and end?"),
     r"RuntimeError: upper bound and lower bound": (
@@ -88,7 +88,7 @@ EXPLANATIONS = {
         "before the computation, and does nothing cut it off?"
     ),
     r"RuntimeError: (a leaf Variable|a view of a leaf)": (
-        "You change a tensor in place that a gradient is computed for. Make a new one."
+        "You change in place a tensor whose gradient is needed. Make a new one."
     ),
     r"RuntimeError: grad can be implicitly": ("`backward` starts from a single number: sum or average first."),
     r"RuntimeError: Trying to backward": (
@@ -96,7 +96,7 @@ EXPLANATIONS = {
         "not on a running total."
     ),
     r"RuntimeError: .*modified by an inplace operation": (
-        "You change a tensor in place that the gradient is still computed from. Make a new one: write `x = x + y` "
+        "You change in place a tensor that the gradient is still computed from. Make a new one: write `x = x + y` "
         "rather than `x += y`."
     ),
     r"(RuntimeError|ValueError): .*(numel|only one element|item\(\)|cannot be converted to Scalar|.*scalar)": (
@@ -163,15 +163,15 @@ EXPLANATIONS = {
     ),
     r"TypeError: '(Loader|generator|map|zip)' object is not subscriptable|TypeError: object of type "
     r"'(Loader|generator|map|zip)' has no len": (
-        "This is an iterable. A loop can go through its entries, but it need not have a length, or a number for each "
-        "entry. Count in your loop, or make a list of it first."
+        "This is an iterable. A loop can go through its entries, but it may have no length, and its entries can't be "
+        "indexed. Count in your loop, or make a list of it first."
     ),
     r"ValueError: expected sequence of length": (
         "A tensor is rectangular, and your rows have different lengths. Pad the shorter ones first."
     ),
     r"TypeError: .*NoneType": ("One of these values is None. Does the function that it comes from return anything?"),
-    r"TypeError": ("A value has another type than this step needs. Print its type before this line."),
-    r"AttributeError": ("This value has no such method or attribute. Is it what you take it for?"),
+    r"TypeError": ("A value has a different type than this step needs. Print its type before this line."),
+    r"AttributeError": ("This value has no such method or attribute. Is it what you think it is?"),
     r"RecursionError": ("The function calls itself again and again: nothing ends it."),
 }
 """The beginning of an exception's type and message, as a regular expression → its explanation."""

@@ -22,7 +22,7 @@ def check_folder(folder: Path, names: Sequence[str]) -> None:
     """Refuse a folder for feedback in which files could be overwritten, or notebooks would be graded the next time.
 
     Args:
-        folder: where feedback notebooks are to be written; it need not exist.
+        folder: where feedback notebooks will be written; it need not exist.
         names: the notebooks and folders that are graded.
 
     Raises:

@@ -10,11 +10,11 @@ SHARE_OF_CAPITALS = 0.3
 
 
 def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) -> dict[str, Any]:
-    """Return inputs of the same kinds and sizes with other contents.
+    """Return inputs of the same kinds and sizes with different contents.
 
-    Float tensors get new random numbers of the same magnitude. In other tensors, the entries of the first axis change
-    places, such as the sentences of a batch. No tensor is contiguous in memory if it has two axes or more. In texts,
-    some letters become capitals. All else stays as it is.
+    Float tensors get new random numbers of the same magnitude. In other tensors, the entries of the first axis, such as
+    the sentences of a batch, change places. No tensor is contiguous in memory if it has two axes or more. In texts,
+    some letters become capitals. Everything else stays as it is.
 
     Args:
         inputs: argument name → value.

@@ -130,7 +130,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
 
     Args:
         names: topics, their numbers, paths of notebooks or of folders with notebooks, or ``all``.
-        seconds: limit of each cell's computing time; topics that train a model have more (`limits.TRAINING_TOPICS`).
+        seconds: limit of each cell's computing time; topics that train a model get more (`limits.TRAINING_TOPICS`).
         root: the checkout of the course.
 
     Returns:

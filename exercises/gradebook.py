@@ -51,7 +51,7 @@ def as_csv(grades: Sequence[Grade]) -> str:
 
 
 def _as_text(value: str) -> str:
-    """Return a text so that a spreadsheet doesn't take it for a formula: students choose the names of their files."""
+    """Escape a text that a spreadsheet would take for a formula: students choose the names of their files."""
     return f"'{value}" if value.startswith(("=", "+", "-", "@")) else value
 
 

@@ -1,6 +1,6 @@
 """Reveal the hint of a blank line by line.
 
-How many lines have been shown is remembered in a file in the user's data folder. To start again, delete it.
+A file in the user's data folder remembers how many lines have been shown. To start again, delete it.
 """
 
 import json

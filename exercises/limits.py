@@ -17,7 +17,7 @@ MAX_SECONDS = 30
 """Computing time that a check may take in a learner's notebook; the grader has a limit of its own."""
 
 PATIENCE = 3
-"""How many times longer than its computing time a cell may take by the clock, as on a busy computer."""
+"""By the clock, a cell may take this many times its limit of computing time, because the computer may be busy."""
 
 TRAINING_TOPICS = {"train_your_own": 180}
 """Topics whose checks train a model: the least time limit for each cell when their notebook is graded, in seconds."""
@@ -43,12 +43,12 @@ class LimitReached(BaseException):
 def limited(seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY) -> Iterator[None]:
     """Limit computing time and memory inside the context.
 
-    A stricter limit of memory that holds already remains. If a time limit is running already, it stays in force, and
+    A stricter memory limit that is already set remains. If a time limit is already running, it stays in force, and
     this one is ignored.
 
     Args:
         seconds: limit of the main thread's computing time, so that it is the same on a busy computer and with any
-            number of cores; not enforced on Windows, in a browser and outside the main thread.
+            number of cores; not enforced on Windows, in a browser or outside the main thread.
         memory: limit in bytes, in addition to what is in use; enforced on Linux only.
 
     Raises:

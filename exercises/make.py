@@ -148,7 +148,7 @@ def execute(source: Path) -> str:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        # Notebooks are executed side by side: with one thread each, they don't wait for each other's.
+        # Notebooks are executed in parallel: with one thread each, they don't wait for each other's.
         asyncio.run(client.async_execute(env=os.environ | {"OMP_NUM_THREADS": "1"}))
     except CellExecutionError as error:
         raise UserError(f"{source} cannot be executed: {error.ename}: {error.evalue}") from None

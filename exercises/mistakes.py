@@ -34,11 +34,11 @@ KINDS = {
     r"it ended the whole Python process": "it ended the whole Python process",
     r"its cell does not define the function": "its cell does not define the function",
 }
-"""What the first line of a message looks like that isn't the name of a mistake → the name to count it under."""
+"""Patterns of first lines that aren't the name of a mistake → the name under which such a message is counted."""
 
 
 def mistake_name(message: str) -> str:
-    """Return the name of the mistake, without what is particular to one answer, such as the numbers in it."""
+    """Return the name of the mistake, without what is specific to one answer, such as the numbers in it."""
     first = message.partition("\n")[0].removeprefix("this looks like a known mistake: ")
     for pattern, name in KINDS.items():
         if match := re.match(pattern, first):

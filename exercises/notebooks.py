@@ -28,7 +28,7 @@ NOT_DONE = "not done yet"
 """The beginning of the message of an open blank."""
 
 PLACEHOLDER = f'raise NotImplementedError("{NOT_DONE}: write your code in place of this line")'
-"""The line in an exercise that the learner replaces by an answer."""
+"""The line in an exercise that the learner replaces with an answer."""
 
 
 def solution_sources(root: Path = ROOT) -> list[Path]:
@@ -44,7 +44,7 @@ def solution_sources(root: Path = ROOT) -> list[Path]:
 
 
 def course_notebooks(root: Path = ROOT) -> list[Path]:
-    """Return the notebook of every topic into which answers are inserted for grading, in order.
+    """Return the notebooks into which answers are inserted for grading: one for each topic, in order.
 
     In a clone of the repository these are the solutions. Where the package was installed without them, as in Colab,
     these are the exercises that were installed with it, which learners don't edit.
@@ -142,7 +142,7 @@ def check_answers_are_unique(notebook: Notebook, path: Path) -> None:
 
 
 def find_original(path: Path, answers: Collection[str], exercises: Mapping[Path, Collection[str]]) -> Path:
-    """Return the notebook of the course that has most exercises in common with a learner's.
+    """Return the notebook of the course that has the most exercises in common with a learner's.
 
     Args:
         path: the learner's notebook.
@@ -160,9 +160,9 @@ def find_original(path: Path, answers: Collection[str], exercises: Mapping[Path,
 
 
 def read_notebook(path: Path) -> Notebook:
-    """Read a notebook, and join the source of every cell to one string.
+    """Read a notebook, and join the source of every cell, and the text of every output, into one string.
 
-    So is the text of every output. Halves of surrogate pairs, which no file can contain, become question marks.
+    Halves of surrogate pairs, which no file can contain, become question marks.
 
     Raises:
         UserError: if the file is missing, unreadable or not a notebook.

@@ -11,7 +11,7 @@ from transformer.errors import UserError, install_command
 
 
 def open_notebook(path: Path) -> None:
-    """Open a notebook in the browser, in a Jupyter server that is running, or else in a new one.
+    """Open a notebook in the browser, in a running Jupyter server or else in a new one.
 
     A new server replaces this process, so that Ctrl-C ends it as usual.
 

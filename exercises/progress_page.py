@@ -61,7 +61,7 @@ def paragraphs(message: str) -> Iterator[tuple[bool, str]]:
 
 
 def with_code(text: str) -> Markup:
-    """Return a sentence as HTML, with what stands between backticks as code."""
+    """Return a sentence as HTML, with what is between backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

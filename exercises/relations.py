@@ -1,4 +1,4 @@
-"""Find what wrong results have to do with the right ones: the wrong sign, a factor too much, two axes swapped.
+"""Find how wrong results are related to the right ones: the wrong sign, an extra factor, two swapped axes.
 
 This is for mistakes that have no name. A relation is reported only if it holds for every wrong result and for all of
 its numbers. What is found is the symptom, and the text says where to look for its cause.
@@ -94,7 +94,7 @@ def _numbers(value: Any) -> list[float] | None:
 
 
 def _pairs(wrong: Sequence[Wrong]) -> list[list[tuple[float, float]]] | None:
-    """Return for each wrong result pairs of the number that is there and the one that should be."""
+    """Return, for each wrong result, pairs of the number that is there and the one that should be."""
     rows = []
     for case in wrong:
         yours, expected = _numbers(case.yours), _numbers(case.expected)
@@ -180,7 +180,7 @@ def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
         if quantity := _as_quantity(wrong, values):
             return Finding(
                 f"too {much} by a factor",
-                f"Wherever your result is wrong, it is too {much} by a factor, which is {quantity}. Is there an "
+                f"Wherever your result is wrong, it is too {much} by a factor of {quantity}. Is there an "
                 "extra multiplication, division or average, or is one missing?",
             )
     if len(wrong) < 2 and not several:
@@ -249,7 +249,7 @@ def _find_tendency(wrong: Sequence[Wrong]) -> Finding | None:
 
 
 def _find_wrong_length(wrong: Sequence[Wrong]) -> Finding | None:
-    """Tell which axis has the wrong length, and where both lengths come from."""
+    """Find which axis has the wrong length, and where both lengths come from."""
     if not all(is_tensor(side) for case in wrong for side in (case.yours, case.expected)):
         return None
     n_axes = {(case.yours.dim(), case.expected.dim()) for case in wrong}
@@ -321,7 +321,7 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], str]] = {
     ),
     "the square of the right result": (
         lambda x: x * x,
-        "Your numbers are the squares of the right ones: a square root is missing, or a square is one too many.",
+        "Your numbers are the squares of the right ones: a square root is missing, or there is a square too many.",
     ),
     "the root of the right result": (
         math.sqrt,
@@ -371,7 +371,7 @@ def find_nan(wrong: Sequence[Wrong]) -> Finding | None:
             return Finding(
                 "NaN, where there should be numbers",
                 "NaN comes from 0/0, ∞ − ∞, ∞/∞ and 0 · ∞, and from the root or logarithm of a negative number. Which "
-                "step can meet one of them here? Exponentials of large numbers are infinite, those of very small "
+                "step can meet one of them here? Exponentials of large numbers are infinite, those of very negative "
                 "ones 0.",
             )
         return Finding(
@@ -472,7 +472,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     ),
     "it stops too late": (
         lambda a, b: equal(a[: len(b)], b),
-        "Your result begins with the right one, and then it goes on. What decides when to stop?",
+        "Your result begins with the right one, but then it goes on. What decides when to stop?",
     ),
     "reversed": (lambda a, b: equal(a, b[::-1]), "The entries are right, but their order is reversed."),
     "the same entries in another order": (
@@ -493,7 +493,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     ),
     "too many entries": (
         _contains,
-        "All that should be there is there, but you return more: compare the columns. Which condition is missing?",
+        "Nothing is missing, but you return too many entries: compare the columns. Which condition is missing?",
     ),
     "entries that are there too often": (
         _repeats,
@@ -510,7 +510,7 @@ ENDS_WRONG = (
     "it stops too early",
     "it stops too late",
 )
-"""The titles that describe where a list begins and ends, and are to be said first."""
+"""The titles that describe where a list begins and ends, which are reported first."""
 
 TEXTS: dict[str, tuple[Holds, str]] = {
     "only the spaces are wrong": (
@@ -519,7 +519,7 @@ TEXTS: dict[str, tuple[Holds, str]] = {
     ),
     "only the capitals are wrong": (
         lambda a, b: a.lower() == b.lower(),
-        "Your text is right apart from capital and small letters.",
+        "Your text is right apart from upper and lower case.",
     ),
     "the end is missing": (
         lambda a, b: b.startswith(a),
@@ -527,7 +527,7 @@ TEXTS: dict[str, tuple[Holds, str]] = {
     ),
     "it goes on too long": (
         lambda a, b: a.startswith(b),
-        "Your text begins with the right one, and then it goes on.",
+        "Your text begins with the right one, but then it goes on.",
     ),
 }
 
@@ -539,7 +539,7 @@ DICTS: dict[str, tuple[Holds, str]] = {
     "entries are missing": (_is_part_of, "What is in your dict is right, but some entries are missing."),
     "too many entries": (
         lambda a, b: _is_part_of(b, a),
-        "All that should be in your dict is there, but there are also entries that shouldn't be.",
+        "Nothing is missing from your dict, but it has entries that shouldn't be there.",
     ),
     "some values are too large": (
         _is_never_smaller,

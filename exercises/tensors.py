@@ -52,8 +52,8 @@ def unchanged_settings() -> Iterator[None]:
             )
         if torch.get_default_dtype() != dtype:
             raise RefusedError(
-                "it changes PyTorch's default dtype\nThe rest of the program would compute with other numbers from "
-                "then on. Leave `torch.set_default_dtype` alone, and convert single tensors instead."
+                "it changes PyTorch's default dtype\nThe rest of the program would compute in another precision from "
+                "then on. Leave `torch.set_default_dtype` alone, and convert individual tensors instead."
             )
     finally:
         torch.set_grad_enabled(records)
@@ -66,7 +66,7 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
 
 
 def identical(a: Tensor, b: Tensor) -> bool:
-    """Return whether two tensors agree exactly, and are both tracked for gradients or both not."""
+    """Return whether two tensors agree exactly, including in ``requires_grad``."""
     if (a.shape, a.dtype, a.requires_grad) != (b.shape, b.dtype, b.requires_grad):
         return False
     return bool(((a == b) | (a.isnan() & b.isnan())).all())
@@ -91,8 +91,8 @@ def plain_tensor(x: Tensor) -> Tensor:
     x = x.data if type(x) is nn.Parameter else x
     if type(x) is Tensor and x.device.type != "cpu":
         raise RefusedError(
-            f"the result is on another device\nYour result is on the device {x.device}. The inputs are on the CPU, and "
-            "the result should be there, too."
+            f"the result is on another device\nYour result is on the device {x.device}. It should be on the CPU, like "
+            "the inputs."
         )
     if type(x) is Tensor and x.layout != torch.strided:
         raise RefusedError("the result is sparse\nReturn an ordinary tensor: `to_dense()` makes one.")
@@ -190,7 +190,7 @@ def compute_first_gradient() -> None:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global random number generators of Python and PyTorch; afterwards they are as they were."""
+    """Seed the global random number generators of Python and PyTorch, and restore their states on exit."""
     state = random.getstate()
     with torch.random.fork_rng(devices=[]) if HAS_TORCH else contextlib.nullcontext():
         random.seed(seed)
@@ -203,7 +203,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class FreshTensors:
-    """Draws tensors like given ones, with other contents. None is contiguous in memory if it has two axes or more."""
+    """Draws tensors like given ones, with new contents. None is contiguous in memory if it has two axes or more."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -232,7 +232,7 @@ class FreshTensors:
 
 
 def changed_tensor(x: Tensor, seed: int) -> Tensor:
-    """Return a tensor of the same shape and dtype with other contents."""
+    """Return a tensor of the same shape and dtype with different contents."""
     if x.is_floating_point():
         return FreshTensors(seed).draw(x + (not x.any()), keep=False)
     if x.dtype == torch.bool:

@@ -26,7 +26,7 @@ COURSE_CELL_ID = re.compile(r"[a-z0-9-]+-\d{1,2}")
 
 
 def update(path: Path, root: Path = ROOT) -> str:
-    """Replace a filled-in notebook by its current version, with the learner's answers and the cells they added.
+    """Replace a filled-in notebook with its current version, keeping the learner's answers and the cells they added.
 
     The old notebook is kept as ``NAME.ipynb.bak``. Answers to exercises that no longer exist are appended as text.
 
@@ -34,8 +34,8 @@ def update(path: Path, root: Path = ROOT) -> str:
         One line that describes what was copied, and what wasn't.
 
     Raises:
-        UserError: if the file is not an exercise notebook, an answer cell occurs twice, or a ``NAME.ipynb.bak`` exists
-            already.
+        UserError: if the file is not an exercise notebook, an answer cell occurs twice, or ``NAME.ipynb.bak`` already
+            exists.
     """
     old = read_notebook(path)
     check_answers_are_unique(old, path)
@@ -65,13 +65,13 @@ def update(path: Path, root: Path = ROOT) -> str:
     if nameless:
         summary += f"; not copied, but kept in {backup.name}: {_count(len(nameless), 'cell')} without an id"
     if backup.exists():
-        raise UserError(f"{backup} exists already, and would be overwritten: move it away first")
+        raise UserError(f"{backup} already exists and would be overwritten: move it away first")
     try:
         write_atomically(backup, read_bytes(path))
         write_atomically(path, text.encode())
     except OSError as error:
         backup.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}; it is as it was") from None
+        raise UserError(f"cannot write {path}: {error.strerror}; it is unchanged") from None
     return summary
 
 

@@ -10,7 +10,7 @@ from exercises.notebooks import ROOT, check_not_installed, find_notebooks
 from transformer.errors import UserError
 
 INTERVAL = 0.5
-"""Seconds between two looks at the file."""
+"""Seconds between checks of the file."""
 
 Stamp = tuple[int, int] | None
 """When a file was written, and its size; None while it doesn't exist, as in the middle of a save."""
@@ -41,7 +41,7 @@ def notebook_to_watch(topic: str | None, root: Path = ROOT) -> Path:
 def watch(
     path: Path, seconds: int = 10, root: Path = ROOT, wait: Callable[[], None] = lambda: time.sleep(INTERVAL)
 ) -> Iterator[str]:
-    """Grade a notebook now, and again whenever it is saved with other answers; yield lines to print, without end.
+    """Grade a notebook now, and again whenever it is saved with other answers; yield lines to print, endlessly.
 
     The first time, the lines are the whole grade; later, only what has changed.
 
@@ -49,14 +49,14 @@ def watch(
         path: the notebook.
         seconds: time limit for each cell.
         root: the checkout of the course.
-        wait: called between two looks at the file.
+        wait: called between checks of the file.
 
     Raises:
-        UserError: if the notebook cannot be graded at first. Later that is only reported, and the next save counts.
+        UserError: if the notebook cannot be graded at first. Later errors are only reported, and the next save counts.
     """
     stamp = _stamp(path)
     answers = read_submission(path, root).answers
-    yield f"Watching {path}: save it to grade it again. Ctrl-C ends this."
+    yield f"Watching {path}: save it to grade it again. Ctrl-C stops watching."
     grade = _grade(path, seconds, root)
     yield str(grade)
     for _ in _saves(path, stamp, wait):

@@ -52,5 +52,5 @@ def run(code: str, folder: Path) -> str:
     ],
 )
 def test_files_are_changed_in_the_own_folder_only(change: str, tmp_path: Path) -> None:
-    assert run(change, tmp_path / "outside") == "while it is graded, an answer can't change files\n"
+    assert run(change, tmp_path / "outside") == "an answer can't change files while it is graded\n"
     assert run(change.replace("outside / ", ""), tmp_path / "inside") == ""

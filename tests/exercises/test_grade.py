@@ -261,12 +261,15 @@ def test_what_no_answer_needs_is_refused_while_it_is_graded(grades: dict[str, Gr
     messages = {key: str(message).splitlines()[0] for key, message in grades["outside"].messages.items()}
     assert messages.pop("attention_scores").startswith("it stopped with NameError: name 'scores' is not defined")
     assert messages.pop("softmax").startswith("the result has wrong numbers"), "a forged result doesn't count"
-    refused = "it stopped with PermissionError: while it is graded, an answer can't "
+    refused = {
+        "scaled_dot_product_attention": "read the solutions",
+        "split_heads": "start other processes",
+        "join_heads": "change files",
+        "multi_head_attention": "use the network",
+    }
     assert messages == {
-        "scaled_dot_product_attention": f"{refused}read the solutions",
-        "split_heads": f"{refused}start other processes",
-        "join_heads": f"{refused}change files",
-        "multi_head_attention": f"{refused}use the network",
+        key: f"it stopped with PermissionError: an answer can't {what} while it is graded"
+        for key, what in refused.items()
     }
 
 

@@ -135,7 +135,7 @@ def test_nothing_is_overwritten(filled: Path) -> None:
     first = filled.with_name(f"{filled.name}.bak").read_bytes()
     filled.write_text(filled.read_text("utf-8").replace("mine", "changed"), "utf-8")
     changed = filled.read_bytes()
-    with pytest.raises(UserError, match=r"ipynb\.bak exists already"):
+    with pytest.raises(UserError, match=r"ipynb\.bak already exists"):
         update(filled)
     assert filled.read_bytes() == changed
     assert filled.with_name(f"{filled.name}.bak").read_bytes() == first
@@ -194,6 +194,6 @@ def test_an_update_that_cannot_be_written_changes_nothing(filled: Path, monkeypa
         path.write_bytes(data)
 
     monkeypatch.setattr("exercises.update.write_atomically", fails_the_second_time)
-    with pytest.raises(UserError, match="No space left on device; it is as it was"):
+    with pytest.raises(UserError, match="No space left on device; it is unchanged"):
         update(filled)
     assert filled.read_bytes() == before and not calls[0].exists()

@@ -329,7 +329,7 @@ def test_a_mask_that_is_repeated_along_an_axis() -> None:
     said = judge("padding_mask", lambda ids, pad_id: (ids != pad_id)[:, None, None].expand(-1, 1, ids.size(1), -1))
     assert said[:2] == [
         "repeated along an axis",
-        "Your result is right, but repeated along the second-to-last axis (-2), which should have the length one.",
+        "Your result is right, but repeated along the second-to-last axis (-2), which should have length one.",
     ]
 
 

@@ -65,7 +65,7 @@ def test_what_changed_is_shown(path: Path, quick_grades: list[str]) -> None:
     lines = session(
         path, lambda: fill(path, {"padding_mask": RIGHT["padding_mask"]}), lambda: fill(path, {"padding_mask": "worse"})
     )
-    assert lines[0] == f"Watching {path}: save it to grade it again. Ctrl-C ends this."
+    assert lines[0] == f"Watching {path}: save it to grade it again. Ctrl-C stops watching."
     assert lines[1].endswith("  0 of 5"), "first the whole grade"
     assert lines[2:] == [
         "saved: grading …",
