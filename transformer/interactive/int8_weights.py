@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers, which make a model a quarter of the size for a browser to load.
+"""Weights as 8-bit integers, which make the model that a browser loads a quarter of the size.
 
 Each row of a matrix has a scale, its largest absolute value divided by 127. The row is stored as the integers nearest
 to the weights divided by the scale; this is symmetric per-channel quantization. Biases and the parameters of layer

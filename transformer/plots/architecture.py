@@ -11,7 +11,7 @@ from transformer.plots.boxes import draw_arrow, draw_box, draw_frame
 ENCODER, DECODER = 2.3, 7.55
 """The x coordinates of the two stacks."""
 STEP, LAYER_STEP = 1.25, 1.85
-"""The distance between the centres of neighbouring boxes, outside of the layers and in them."""
+"""The distance between the centres of neighbouring boxes, outside the layers and inside them."""
 PLUS = 0.9
 """How far above the centre of a sublayer its output is added to the residual stream."""
 

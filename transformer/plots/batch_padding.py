@@ -36,7 +36,7 @@ def batch_padding(batch: Batch, title: str) -> Figure:
 
 
 def padding_comparison(lengths: Indices, batchings: Mapping[str, Sequence[Indices]]) -> Figure:
-    """Draw several ways to divide the same sentences into batches, to the same scale, one beside the other.
+    """Draw several ways to divide the same sentences into batches, to the same scale, side by side.
 
     Each batch is a block, each sentence a row as long as its tokens, and the padding after it has another colour.
 

@@ -18,7 +18,7 @@ FATES = {"kept": style.QUERY, "finished": style.VALUE, "dropped": style.PLAIN}
 def candidate_table(
     trace: Sequence[Candidate], vocabulary: Sequence[str], sentence: int = 0, greedy: Sequence[int] = ()
 ) -> pd.DataFrame:
-    """Return a table of the candidates that a beam search scored, step by step, in each step the best first.
+    """Return a table of the candidates that a beam search scored, step by step, best first within each step.
 
     Args:
         trace: the candidates that `beam_search` appended to its argument ``trace``.

@@ -1,4 +1,4 @@
-"""Boxes and arrows, of which the figures of models and layers consist."""
+"""Boxes and arrows, the building blocks of the figures of models and layers."""
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba

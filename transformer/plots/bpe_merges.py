@@ -15,7 +15,7 @@ from transformer.data.bpe import Merge, merge_pair
 from transformer.plots import style
 
 NEVER = 1 << 30
-"""Stands for infinity: when a symbol disappears that is never merged into another one."""
+"""Stands for infinity: the step at which a symbol disappears if it is never merged into another one."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Step:
 def merge_steps(word: str, merges: Sequence[Merge]) -> list[Step]:
     """Return the merges that `bpe.segment` applies to a word, in order.
 
-    With only the first n merges, the steps are those of a rank below n.
+    With only the first n merges, the steps are those with a rank below n.
     """
     merge_of, symbols, steps = {merge.pair: merge for merge in merges}, list(word), list[Step]()
     while applicable := [merge_of[pair] for pair in pairwise(symbols) if pair in merge_of]:
@@ -77,7 +77,7 @@ def merge_tree(word: str, merges: Sequence[Merge]) -> Figure:
 
 
 def morpheme_boundaries(words: Mapping[str, Sequence[str]], morphemes: Sequence[Sequence[str]]) -> Figure:
-    """Draw the subwords of words, and where their morphemes meet: green where subwords meet too, red where they don't.
+    """Draw the subwords of words, and where their morphemes meet: green where subwords also meet, red where they don't.
 
     Args:
         words: word → its subwords.

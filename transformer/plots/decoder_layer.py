@@ -12,7 +12,7 @@ NOTES = {
     "cross-attention": "",
     "feed-forward": "applied to each\nposition separately",
 }
-"""For each sublayer what it is applied to."""
+"""What each sublayer is applied to."""
 BRANCH = 2.5
 """The x coordinate of the sublayers' boxes; the residual stream is at 0."""
 

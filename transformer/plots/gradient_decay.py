@@ -1,4 +1,4 @@
-"""How strongly an output depends on each earlier input, by their distance."""
+"""How strongly an output depends on each earlier input, by distance."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -30,7 +30,7 @@ def longest_matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list
 
 
 def matched_runs(hypotheses: Mapping[str, str], reference: str) -> Figure:
-    """Draw four blocks on top of each word. As many are filled as the longest matching n-gram around it has words.
+    """Draw four blocks above each word, with as many filled as the longest matching n-gram around it has words.
 
     Args:
         hypotheses: label → translation.

@@ -55,7 +55,7 @@ def model_map(*parts: str) -> Figure:
         line = partial(axes.plot, solid_capstyle="butt", zorder=0.5)
 
         def box(x: float, y: float, part: str, colour: str, width: float = 2 * SIDE, edge: float = 1.2) -> None:
-            """Draw a part in a grey box (with ``edge=0``, in none), or in a filled one if it is highlighted."""
+            """Draw a part in a grey box (without one if ``edge=0``), or in a filled one if it is highlighted."""
             on = part in parts
             width -= 0.14  # the padding
             draw_box(axes, x, y, PARTS[part], colour if on else style.PLAIN, width, FILL * on, 2 if on else edge)

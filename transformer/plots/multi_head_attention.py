@@ -18,7 +18,7 @@ GAP = 0.35
 
 
 SHADES = (0.6, 0.1, 0.35, 0)
-"""Strengths of a colour that tell heads apart, in greyscale, too."""
+"""Strengths of a colour that tell heads apart, even in greyscale."""
 
 
 def format_number(number: float) -> str:

@@ -49,7 +49,7 @@ def next_token_explorer(
     bars = current.encode(
         alt.X(
             "probability:Q",
-            scale=alt.Scale(domain=[0, 1.2]),  # the number beside a long bar needs room, too
+            scale=alt.Scale(domain=[0, 1.2]),  # the number beside a long bar also needs room
             title="probability",
             axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".0%"),
         ),

@@ -26,7 +26,7 @@ COLUMNS = 4
 def clocks(d_model: int, length: int, description: str) -> Any:
     """Return an Altair chart with a clock for each pair of dimensions, and the waves of a selected pair.
 
-    A hand starts at twelve o'clock and rotates clockwise, so that its tip is (sin, cos), the two values of the pair.
+    A hand starts at twelve o'clock and rotates clockwise, so its tip is (sin, cos), the two values of the pair.
 
     Args:
         d_model: the number of dimensions, two for each clock.
@@ -145,8 +145,8 @@ def encoding_heat_map(encoding: Tensor, description: str) -> Any:
     """Return an Altair heat map of an encoding with a row for each position, and below it the column under the pointer.
 
     Args:
-        encoding: (length, d_model), values from -1 to 1. At first, the pointer is at position 10 and dimension 6, so it
-            needs more of both.
+        encoding: (length, d_model), values from -1 to 1. Position 10 and dimension 6 are selected at first, so it needs
+            at least 11 positions and 7 dimensions.
         description: the alt text.
     """
     length, d_model = encoding.shape
@@ -252,7 +252,7 @@ def rotary_dot_product(query: Sequence[float], key: Sequence[float], frequency: 
 
 
 def relative_offset(frequency: float, starts: Sequence[int], offset: int) -> Figure:
-    """Draw a clock hand at several positions and ``offset`` positions later: the angle between both is always the same.
+    """Draw a clock hand at several positions and ``offset`` positions later: the angle between them is always the same.
 
     Args:
         frequency: the angle between neighbouring positions in radians; ``offset`` of them are less than 2π.

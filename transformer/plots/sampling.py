@@ -72,7 +72,7 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
     bars = distribution.encode(
         alt.X(
             "probability:Q",
-            scale=alt.Scale(domain=[0, 1.2]),  # the number beside a long bar needs room, too
+            scale=alt.Scale(domain=[0, 1.2]),  # the number beside a long bar also needs room
             title="probability",
             axis=alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
         ),

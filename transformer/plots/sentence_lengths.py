@@ -26,7 +26,7 @@ def sentence_lengths(
         target_lengths: the number of tokens of each target, (pairs,).
         names: names of source and target.
         max_ratio: draw two lines where one side is this many times as long as the other; 0 draws none. Data cleaning
-            counts words, so that a few pairs lie beyond the lines in tokens.
+            counts words, so a few pairs lie beyond the lines, which count tokens.
     """
     longest = max(int(source_lengths.max()), int(target_lengths.max()))
     width = -(-longest // MAX_BINS)

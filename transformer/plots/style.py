@@ -217,7 +217,7 @@ def escape_label(text: object) -> str:
     """Escape a text that may be anything, such as a token or the name of a run, so that it is drawn literally.
 
     Matplotlib would read dollar signs as formulas, leave labels that begin with an underscore out of a legend, and fail
-    at characters that can't be encoded, which names of files may contain.
+    on characters that can't be encoded, which file names may contain.
     """
     encodable = str(text).encode("utf-8", "replace").decode().replace("$", r"\$")
     return f" {encodable}" if encodable.startswith("_") else encodable

@@ -26,7 +26,7 @@ def training_cost(
     Args:
         flop: model → floating-point operations of the whole training run.
         peaks: GPU → peak throughput in its data sheet, in TFLOP/s.
-        prices: GPU → price of an hour in euros, for every GPU in ``peaks``.
+        prices: GPU → price per hour in euros, for every GPU in ``peaks``.
         reported_hours: model → hours reported in a paper, for every model in ``flop``; drawn as a dotted line.
         reported_hardware: the hardware of that report.
         description: the alt text.
@@ -65,7 +65,7 @@ def training_cost(
     tooltip = [
         alt.Tooltip("device:N", title="GPU"),
         alt.Tooltip("peak:Q", title="peak (TFLOP/s, data sheet)"),
-        alt.Tooltip("price:Q", title="price of an hour (€)", format=".2f"),
+        alt.Tooltip("price:Q", title="price per hour (€)", format=".2f"),
         alt.Tooltip("hours:Q", format=",.1f"),
         alt.Tooltip("cost:N", title="total price (€)"),
     ]
