@@ -1,7 +1,7 @@
 """Make the animation of the live translator that the README shows: ``python -m book.animation``.
 
 A browser types a sentence, word by word, into the built book, switches an attention head off, and switches it on again.
-The animation lasts about as long as it takes to read. The frames are taken when a translation is ready, so that it
+The animation lasts about as long as it takes to read. A frame is taken when a translation is ready, so the animation
 looks the same whatever the speed of the machine.
 """
 

@@ -1,4 +1,4 @@
-"""Measure what the beam size and the length penalty do to translations: ``python -m book.beam_sizes``.
+"""Measure the effect of beam size and length penalty on translations: ``python -m book.beam_sizes``.
 
 The pretrained model ``multi30k`` translates the first 300 captions of its test set with each beam size and each length
 penalty, and the empty translation is compared with the references. The result is written to
@@ -58,7 +58,7 @@ def compare_with_empty(translator: Translator, sources: list[str], references: l
     """Compare the log-probability of the empty translation, which is eos alone, with two others of the same source.
 
     Returns:
-        The mean log-probabilities of the empty translation, of the reference and of the one that greedy search finds;
+        The mean log-probabilities of the empty translation, of the reference and of greedy search's translation;
         how often the empty one is more probable than each of the two; and the mean number of tokens of a reference,
         eos included.
     """
@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure all settings and write the result; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
         prog="python -m book.beam_sizes",
-        description="Measure what the beam size and the length penalty do to translations.",
+        description="Measure the effect of beam size and length penalty on translations.",
     )
     parser.add_argument("--mirror", help="a folder or address with the files of the corpus")
     options = parser.parse_args(arguments)

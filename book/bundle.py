@@ -1,8 +1,8 @@
 """Bundle the widgets into one JavaScript file, for notebooks and single-file pages, which can't load modules.
 
-esbuild makes the bundle, and npm's ``npx`` downloads esbuild. The bundle is committed with the package, so that only
-those who change a widget need Node. Its first line holds two checksums, from which `is_current` sees, without Node,
-whether the bundle still belongs to the modules and whether it was edited by hand.
+esbuild makes the bundle, and npm's ``npx`` downloads esbuild. The bundle is committed with the package, so only those
+who change a widget need Node. Its first line holds two checksums, from which `is_current` can tell, without Node,
+whether the bundle still matches the modules and whether it was edited by hand.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def bundle(folder: Path) -> str:
     try:
         process = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
     except FileNotFoundError:
-        raise UserError("bundling needs esbuild, which is run by npx: install Node.js") from None
+        raise UserError("bundling needs esbuild, which npx runs: install Node.js") from None
     if process.returncode:
         raise UserError(f"{ESBUILD} failed to bundle the widgets:\n{process.stderr}")
     return f"{_first_line(folder, process.stdout)}\n{process.stdout}"

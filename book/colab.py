@@ -1,7 +1,7 @@
 """Run notebooks as Colab would, with the Python that runs this: ``python book/colab.py [--course SOURCE] NOTEBOOK...``.
 
 Each notebook is executed completely, including its first cell, which installs the course. The exit code is 1 if a cell
-fails, or if a package that was installed before has another version afterwards or is missing a dependency. This script
+fails, or if a package that was already installed ends up with a different version or a missing dependency. This script
 imports only what Colab has.
 """
 

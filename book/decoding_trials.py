@@ -1,8 +1,8 @@
-"""Measure what could make decoding on a CPU faster, and what it gains: ``python -m book.decoding_trials``.
+"""Measure what could make decoding on a CPU faster, and by how much: ``python -m book.decoding_trials``.
 
 The benchmarks have the sizes of ``transformer bench beam``: 64 sentences with 4 beams each. In each, the first
 implementation is what the package does. Packed and quantized weights need functions of PyTorch that are not public;
-they are here to be measured, and nothing else uses them. The result is written to ``book/results``, into a file for
+they are only measured here, and nothing else uses them. The result is written to ``book/results``, into a file for
 each kind of CPU (see `result_path`), and the results page shows them side by side.
 """
 

@@ -4,11 +4,11 @@
 ``everyday_judgements.tsv`` a large language model's judgement of each translation: right, or what is wrong with it. A
 translation is right if it is grammatical, means the same and is something that a German would say.
 
-The first hundred were written before we saw any translation. But then we read what the model made of them, and chose
-its next training data with that in mind. So the second hundred were written later, by a language model that knew
-neither the first nor the training data; some of them are typed in a hurry, without capitals and full stops. Their
-failures influenced the next training data, too. So a third and a fourth hundred were written in the same way, each
-before a new training.
+The first hundred were written before we saw any translation. But then we read the model's translations, and chose its
+next training data with them in mind. So the second hundred were written later, by a language model that knew neither
+the first nor the training data; some of them are typed in a hurry, without capitals and full stops. The model's
+failures on these also influenced the next training data. So a third and a fourth hundred were written in the same way,
+each before a new training run.
 
 The translations are added to ``book/results/everyday-sentences.json``, which keeps those of all versions of the models.
 Afterwards the command lists the translations that are not judged yet.
@@ -62,7 +62,7 @@ def count_right(translations: Mapping[str, str], judgements: Mapping[tuple[str, 
 def confidence_interval(n_right: int, n: int) -> tuple[float, float]:
     """Return the 95% confidence interval of a share, by Wilson's formula.
 
-    It covers the choice of the sentences, but not mistakes of whoever judged the translations.
+    It covers the choice of the sentences, but not the mistakes of the judge.
     """
     z, share = NormalDist().inv_cdf(0.975), n_right / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m book.everyday", description="Translate everyday sentences that a model has never seen."
     )
     parser.add_argument("model", help="a run folder, or the name of a pretrained model")
-    parser.add_argument("--mirror", help="where to read the training data from, to check that it lacks the sentences")
+    parser.add_argument("--mirror", help="where to read the training data, to check that the sentences aren't in it")
     options = parser.parse_args(arguments)
     sentences = list(read_sentences())
     try:

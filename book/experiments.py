@@ -3,7 +3,7 @@
 An experiment trains one recipe with several settings, each with several seeds, and evaluates every run on its test set.
 The results are written to ``book/results/NAME.json``, one row for each run, with everything needed to reproduce it; the
 results page of the book is made from these files. A finished run is not trained again and an evaluated one is not
-evaluated again, so that the same command always does only what is missing.
+evaluated again, so the same command does only what is missing.
 """
 
 import argparse
@@ -184,8 +184,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 def run(name: str, runs: Path = RUNS, output: Path = RESULTS) -> Iterator[str]:
     """Train and evaluate the missing runs of an experiment; the results file is updated after each run.
 
-    All variants are trained with the first seed, then all with the second. A training that starts and then ends with a
-    `UserError` is a result as well: its message is recorded, and it is not tried again while its run folder exists.
+    All variants are trained with the first seed, then all with the second. A training run that starts and ends with a
+    `UserError` is also a result: its message is recorded, and it is not tried again while its run folder exists.
 
     Args:
         runs: the folder for the run folders.
@@ -195,7 +195,7 @@ def run(name: str, runs: Path = RUNS, output: Path = RESULTS) -> Iterator[str]:
         A readable line about each run.
 
     Raises:
-        UserError: if the experiment has no variants, or a training can't start.
+        UserError: if the experiment has no variants, or training can't start.
     """
     experiment = EXPERIMENTS[name]
     if not experiment.variants:
@@ -233,11 +233,11 @@ def record(name: str, runs: list[Path], output: Path = RESULTS, mirror: str | No
         UserError: if the experiment has variants, a folder is not a run, or it has no record of its training.
     """
     if EXPERIMENTS[name].variants:
-        raise UserError(f"{name} makes its runs itself: python -m book.experiments run {name}")
+        raise UserError(f"{name} trains its own runs: python -m book.experiments run {name}")
     _check_folder(output)
     for folder in runs:
         if not read_sessions(folder) or not read_metrics(folder):
-            raise UserError(f"{folder} has no record of a training: it needs sessions.jsonl and metrics.jsonl")
+            raise UserError(f"{folder} has no record of a training run: it needs sessions.jsonl and metrics.jsonl")
         label, training = folder.resolve().name, read_settings(folder / RECIPE)["training"]
         steps = read_metrics(folder)[-1]["step"]
         stopped_early = steps < training["steps"] and not training["patience"]
@@ -259,7 +259,7 @@ def describe_run(
 
     Args:
         before: the existing row of the run; if the weights are the same, its scores are reused.
-        failed: the message of a training that did not finish; such a run is not evaluated.
+        failed: the message of a run that did not finish; such a run is not evaluated.
     """
     experiment = EXPERIMENTS[name]
     recipe = read_settings(folder / RECIPE)
@@ -311,7 +311,7 @@ def _evaluate(folder: Path, beam_size: int, mirror: str | None) -> dict[str, Any
 
 
 def _train(arguments: list[str], folder: Path, title: str) -> str | None:
-    """Run a ``transformer`` command; return the message of a training that started and then failed, or None.
+    """Run a ``transformer`` command; return the message if training started and then failed, else None.
 
     Raises:
         UserError: if the training didn't start.
@@ -379,7 +379,7 @@ def _read_row(output: Path, name: str, label: str, seed: int) -> dict[str, Any] 
 
 
 def _write_row(output: Path, name: str, row: dict[str, Any]) -> None:
-    """Write a row into the experiment's results file in place of the same run's, and sort the rows as the variants."""
+    """Write a row into the experiment's results file in place of the same run's; sort the rows like the variants."""
     path, experiment = output / f"{name}.json", EXPERIMENTS[name]
     order = list(experiment.variants)
     rows = read_scores(path)["rows"] if path.exists() else []

@@ -1,9 +1,9 @@
 """The first run on a GPU: ``python -m book.gpu_run run``, which is ``make first-gpu-run``.
 
 The run consists of steps of a few minutes. Each writes ``STEP.json`` to ``book/results/gpu``: what it measured, on
-which hardware, with which driver and versions, at which commit and when. A step whose file is there is skipped, so the
+which hardware, with which driver and versions, at which commit and when. A step whose file exists is skipped, so the
 run can be stopped at any time, and the same command continues it. A step that fails or takes too long leaves a file
-``STEP.failed.json`` with the end of its output; the next step starts, and the failed one is tried again next time.
+``STEP.failed.json`` with the end of its output; the next step starts, and the failed one is retried the next time.
 """
 
 import json
@@ -50,7 +50,7 @@ from transformer.translator import decoding_batch_size
 RESULTS = Path(__file__).parent / "results" / "gpu"
 RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
-"""A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
+"""A step is stopped after this time. A training run continues from its last checkpoint when the step is retried."""
 BASELINE_BATCH_SIZE = 1001
 """Sentences that other implementations translate at once; they don't choose a number that fits into memory."""
 OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
@@ -62,9 +62,9 @@ class Step:
 
     question: str
     command: list[str]
-    """Its arguments may contain ``{json}``, the file for the results, and ``{run}``, the folder of a training."""
+    """Its arguments may contain ``{json}``, the file for the results, and ``{run}``, a run folder."""
     quick: list[str]
-    """The same command, so small that it takes seconds on a CPU: to check that the run will succeed."""
+    """The same command with sizes that take seconds on a CPU, to check that the run will succeed."""
 
 
 def _bench(*arguments: str, quick: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -143,7 +143,7 @@ def run(
     Args:
         steps: Names of steps; `python -m book.gpu_run list` shows them.
         output: The folder for the results.
-        mirror: Where the trainings read their corpus from, as in `transformer train`.
+        mirror: Where training runs read their corpus from, as in `transformer train`.
         quick: A dry run: the same steps with tiny sizes, on any device; it needs an ``--output`` of its own.
     """
     for name in steps:
@@ -285,8 +285,8 @@ def _attention(
 def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Translate 3,003 random sentences of 25 ± 12 tokens, as many as newstest2014 has, with an untrained model.
 
-    Its translations have as many new tokens as allowed here: 30, which is about the mean of newstest2014. Hugging
-    Face's ``generate`` and CTranslate2, with the same weights in 16 bits, are the comparison.
+    Each translation has the maximum of 30 new tokens, which is about the mean of newstest2014. The comparison is with
+    Hugging Face's ``generate`` and CTranslate2, which have the same weights in 16 bits.
     """
     shape = PRESETS["small" if quick else "base"]
     count, tokens = (8, 4) if quick else (3003, 30)
@@ -373,9 +373,9 @@ CUMULATIVE_CHANGES: dict[str, dict[str, Any]] = {
 
 
 def measure_cumulative_changes(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
-    """Time training steps of the base model: first with explicit attention and all logits at once, in float32.
+    """Time training steps of the base model, with one change after another.
 
-    Then with one change after another, up to the steps that `transformer train` takes.
+    The first have explicit attention and all logits at once, in float32; the last are those of `transformer train`.
     """
     shape = PRESETS["small" if quick else "base"]
     steps, batch_tokens = (1, 200) if quick else (20, 25_000)

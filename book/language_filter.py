@@ -41,7 +41,7 @@ def pair_hash(pair: SentencePair) -> str:
 
 
 def read_labels() -> dict[str, bool]:
-    """Return the labels: hash → whether some side of the pair is in the wrong language."""
+    """Return the labels: hash → whether a side of the pair is in the wrong language."""
     rows = (line.split("\t") for line in LABELS.read_text("utf-8").splitlines())
     return {digest: label == "wrong" for digest, label in rows}
 
@@ -54,9 +54,9 @@ def measure(pairs: Iterable[SentencePair], labels: dict[str, bool]) -> dict[str,
         labels: hash → whether the pair is in the wrong language; every pair that is dropped needs one.
 
     Returns:
-        The number of pairs that other filters left, how many of them each threshold dropped, its precision and recall,
-        and of the pairs that the recipes' threshold drops, on which side the filter found the wrong language: how many
-        of them for the source, the target or both.
+        The number of pairs that the other filters kept; for each threshold, how many of them it dropped, its precision
+        and its recall; and in how many of the pairs that the recipes' threshold drops the filter found the wrong
+        language in the source, the target or both.
 
     Raises:
         UserError: if a dropped pair has no label, or a label no pair.

@@ -6,7 +6,7 @@ of its tokens' probabilities. A translation is called poor if its chrF is below 
 separates poor translations best: the share of poor translations below it minus the share of the others below it is
 largest. Half of the sentences are from the model's test set, and half are unlike its training data.
 
-The result is written to ``book/results/live.json``, from where the book's pages read it.
+The result is written to ``book/results/live.json``, which the book's pages read.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def best_threshold(scored: Sequence[Scored]) -> float:
 
 
 def share_below(probabilities: Sequence[float], threshold: float) -> float:
-    """Return which share of some probabilities is below a threshold."""
+    """Return the share of probabilities below a threshold."""
     return sum(probability < threshold for probability in probabilities) / len(probabilities)
 
 

@@ -59,7 +59,7 @@ def _as_images(output: NotebookNode, draw: Draw) -> list[NotebookNode]:
 
 
 def main() -> int:
-    """Write the notebooks. Return 1 if that isn't possible, with a message that says why; 2 if no folder is given."""
+    """Write the notebooks. Return 1 and print the reason if that isn't possible; return 2 if no folder is given."""
     if len(sys.argv) != 2:
         print("usage: python -m book.outputs FOLDER", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Fetch Pyodide, which is Python for browsers, from the npm package of its name; ``npm`` comes with Node.
+"""Fetch Pyodide, which is Python for browsers, from the npm package of that name; ``npm`` comes with Node.
 
 Only the pages on which exercises are checked need it. It is too large for the repository.
 """
@@ -24,7 +24,7 @@ def fetch(cache: Path) -> Path:
     """Return the folder with Pyodide's files, after downloading them if they aren't in the cache yet.
 
     Raises:
-        RuntimeError: if ``npm`` is missing, or the package can't be downloaded or isn't the one that is expected.
+        RuntimeError: if ``npm`` is missing, or the package can't be downloaded or has the wrong checksum.
     """
     folder = cache / PACKAGE
     if folder.exists():
@@ -51,10 +51,10 @@ def unpack(archive: bytes, folder: Path) -> Path:
     """Write the files of the package into a new folder.
 
     Raises:
-        RuntimeError: if it isn't the package that is expected.
+        RuntimeError: if the package has the wrong checksum.
     """
     if base64.b64encode(hashlib.sha512(archive).digest()).decode() != SHA512:
-        raise RuntimeError(f"what npm downloaded as {PACKAGE} has another checksum")
+        raise RuntimeError(f"the {PACKAGE} that npm downloaded has the wrong checksum")
     folder.mkdir()
     with tarfile.open(fileobj=io.BytesIO(archive)) as package:
         for name in FILES:

@@ -1,4 +1,4 @@
-"""Measure what int8 does to translations and to their time: ``python -m book.quantization``.
+"""Measure the effect of int8 on translations and the time they take: ``python -m book.quantization``.
 
 Pretrained models translate their test sets on a CPU, with beam size 4, in fp32 and in int8. The result is written to
 ``book/results/int8.json``; the results page shows it.
@@ -34,7 +34,7 @@ def measure(model: str, split: str, mirror: str | None) -> dict[str, Any]:
     """Translate a test set in both precisions.
 
     Returns:
-        The model, the split, its number of sentences, and for each precision BLEU and the seconds; and how many
+        The model, the split, its number of sentences, BLEU and the seconds for each precision, and how many
         translations are the same.
     """
     data = read_settings(find_model(model) / RECIPE)["data"]
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure all test sets and write the result; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
         prog="python -m book.quantization",
-        description="Measure what int8 does to translations and to their time.",
+        description="Measure the effect of int8 on translations and the time they take.",
     )
     parser.add_argument("--mirror", help="a folder or address with the files of the corpora")
     options = parser.parse_args(arguments)

@@ -78,7 +78,7 @@ READY = {
 
 
 FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input"}
-"""The tags of cells whose code is folded in the book, or not in it."""
+"""The tags of cells whose code the book folds or leaves out."""
 WIDGET = re.compile(r'(^# <div class="widget" data-widget="(\w+)">$.*?^# </div>\n)(?:#\n)?', re.DOTALL | re.MULTILINE)
 WIDGET_CELL = """\
 \\1
@@ -110,7 +110,7 @@ class Sync:
         """Yield each generated file with the text that it should have.
 
         Args:
-            run_esbuild: bundle the widgets again if the bundle is out of date, which takes Node. Without it, an
+            run_esbuild: bundle the widgets again if the bundle is out of date, which needs Node. Otherwise, an
                 outdated bundle is yielded with an empty text.
         """
         pages = f"https://{pages_address(self.address)}"
@@ -126,7 +126,7 @@ class Sync:
                 yield path, self.with_address(path)
         yield self.widgets(run_esbuild)
         project = self.root / "pyproject.toml"
-        yield project, self.with_address(project)  # last: until it is written, it says which address is the old one
+        yield project, self.with_address(project)  # last: until it is written, it has the old address
 
     def widgets(self, run_esbuild: bool) -> tuple[Path, str]:
         """Return the path of the bundle of widgets, and its text."""
@@ -168,9 +168,9 @@ def with_setup(text: str, setup: str) -> str:
 def notebook(script: str, pages: str) -> str:
     """Return the notebook of a percent script, without outputs, with cell ids that depend on the cells' text only.
 
-    In Colab and JupyterLab, code that the book folds is folded, too (under a title, which the book removes), a widget
+    In Colab and JupyterLab, code that the book folds is also folded (under a title, which the book removes), a widget
     of the book is shown by a cell of its own, links to the book's other pages lead to ``pages``, the address of the
-    published book, and Colab offers a GPU if the script's header says ``accelerator: GPU``.
+    published book, and Colab offers a GPU if the script's header has ``accelerator: GPU``.
     """
     result = jupytext.reads(WIDGET.sub(WIDGET_CELL, script), fmt="py:percent")
     metadata: dict[str, object] = {

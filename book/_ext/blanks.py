@@ -1,6 +1,6 @@
 """The exercises of a notebook on a page, where the reader's browser checks the answers: the pages in book/exercises.
 
-That takes Pyodide. If it can't be fetched, such a page shows the exercises and leads to the notebook.
+That needs Pyodide. If it can't be fetched, such a page shows the exercises and links to the notebook.
 """
 
 import html
@@ -38,7 +38,7 @@ runs in your browser, which has to load about {megabytes:.0f} MB the first time.
 which keeps it for your next visit.
 """
 NOT_HERE = """\
-This build of the book has no Python for your browser. Read the exercises here, and solve them in the notebook.
+This build of the book can't run Python in your browser. Read the exercises here, and solve them in the notebook.
 """
 
 FILES_OF_CHECKS = """
@@ -50,7 +50,7 @@ for name in sys.argv[1:]:
 own = [name for name in sys.modules if name.partition(".")[0] in ("exercises", "transformer")]
 print(*(sys.modules[name].__file__ for name in own), sep="\\n")
 """
-"""A program that imports modules, and prints the files of the course that this has loaded."""
+"""A program that imports modules, and prints the files of the course that were loaded."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def page_text(source: Path, files: Path | None) -> str:
 
 
 def as_widget(content: str, values: dict[str, Any]) -> str:
-    """Return Markdown that is the content of the widget ``exercise`` until that runs."""
+    """Return Markdown with what the widget ``exercise`` shows until it runs."""
     start = f'<div class="widget" data-widget="exercise" data-values="{html.escape(json.dumps(values))}">'
     end = "<noscript><p>Turn on JavaScript to solve this exercise here.</p></noscript></div>"
     return f"````{{raw}} html\n{start}\n````\n\n{content}\n\n````{{raw}} html\n{end}\n````"
@@ -119,7 +119,7 @@ def exercise_pages(env: BuildEnvironment) -> list[str]:
 
 
 def always_read(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
-    """Return the pages with exercises: these depend on other files, and on whether Pyodide could be fetched."""
+    """Return the pages with exercises, which depend on other files and on whether Pyodide could be fetched."""
     return exercise_pages(env)
 
 

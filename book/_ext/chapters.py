@@ -1,6 +1,6 @@
-"""What book/chapters.yml says about the chapters: their cards on the first page, and their entries in the index.
+"""The data of book/chapters.yml: the chapters' cards on the first page, and their entries in the index.
 
-The book's search leads to index entries before anything else, so a term finds the chapter that explains it.
+The book's search lists index entries first, so a search for a term finds the chapter that explains it.
 """
 
 import html
@@ -26,12 +26,12 @@ MARGIN = 6
 """The margin around the shapes of a thumbnail, in points."""
 
 INK = {"light": "black", "dark": "#ced6dd"}
-"""What is drawn in the colour of text: in a thumbnail, an image of its own, this can't follow the page's theme."""
+"""The colour of text and lines in a thumbnail, which is a separate image and can't follow the page's theme."""
 
 
 @cache
 def chapters() -> dict[str, dict[str, Any]]:
-    """Return what is said about each chapter, by the name of its page."""
+    """Return the data of each chapter, by the name of its page."""
     return {f"chapters/{name}": facts for name, facts in yaml.safe_load(FILE.read_text("utf-8")).items()}
 
 
@@ -119,7 +119,7 @@ def without_text(svg: str) -> str:
 
 
 def path_points(shape: ElementTree.Element) -> list[tuple[float, float]]:
-    """Return the points of a path by matplotlib, in which every two numbers are the coordinates of one."""
+    """Return the points of a path by matplotlib, in which each pair of numbers is a point."""
     numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", shape.get("d", ""))]
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
@@ -145,10 +145,10 @@ def crop(root: ElementTree.Element) -> None:
 
 
 def save_index_entries(app: Sphinx, error: Exception | None) -> None:
-    """Save Sphinx's environment again, which now has the index entries of the search.
+    """Save Sphinx's environment again, now that it has the index entries of the search.
 
-    Sphinx saves it before it collects them, so the search would lose them in the next build that reads few pages anew.
-    What Sphinx has cached while it wrote the pages isn't saved: the next build would show an old list of contents.
+    Sphinx saves it before collecting them, so the search would lose them in the next build that rereads few pages.
+    What Sphinx cached while writing the pages isn't saved: the next build would show an old list of contents.
     """
     if not error:
         vars(app.env).pop("master_doctree", None)

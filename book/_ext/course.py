@@ -35,7 +35,7 @@ SPACES = re.compile(r"( +)(?![^<]*>)")
 BREAKS = re.compile(r'(?<=[(\[{]</span>)|(?=<span class="o">\.</span>)')
 """Where a long word can be broken: after a bracket, and before a dot."""
 SHORT_LINE, LONG_WORD = 30, 20
-"""Lines of code with at most this many characters are never wrapped, and such words never broken."""
+"""Lines of code and words with at most this many characters are never wrapped or broken."""
 RUN = "Run in Colab or Binder"
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
 
@@ -55,7 +55,7 @@ def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], d
 
 
 def add_excerpts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let the search show excerpts of what a reader sees of a page."""
+    """Let the search show excerpts of what a reader sees on a page."""
     if page == "search":
         app.add_js_file("search.js")
 
@@ -139,7 +139,7 @@ def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> Non
 
 
 def label_folds(app: Sphinx, doctree: nodes.document) -> None:
-    """Say of each folded cell what is in it: the setup, the imports, the code of the figure below it, or other code."""
+    """Label each folded cell with its content: the setup, the imports, the code of the figure below it, other code."""
     for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "prompt_show" in node):
         if "tag_setup" in cell["classes"]:
             what = "the setup for Colab"

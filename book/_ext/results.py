@@ -2,7 +2,7 @@
 
 The modules ``experiments``, ``language_filter``, ``live_models``, ``everyday``, ``decoding_trials``, ``quantization``
 and ``gpu_run`` of ``book`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained
-models have their own. Where a file is missing, the page says "Not measured yet".
+models have their own. Where a file is missing, the page shows "Not measured yet".
 """
 
 import json
@@ -167,13 +167,13 @@ def quality(root: Path) -> list[Part]:
     origins = table(["model", *ORIGIN], sources, kind="long-end")
     parts: list[Part] = [folded(SCORES_BOX, table(header, rows), computed, "Evaluation:", origins)]
     if training:
-        header = ["model", "steps", "minutes in all", *ORIGIN]
+        header = ["model", "steps", "total minutes", *ORIGIN]
         parts += [folded("How they were trained", table(header, training, kind="long-end"))]
     return parts
 
 
 def session_cells(run: Path) -> Iterator[list[str]]:
-    """Yield the cells of each session of a training: its steps, the minutes of all sessions (once), and its origin."""
+    """Yield the cells of each session of a run: its steps, the minutes of all sessions (once), and its origin."""
     sessions, metrics = (read_rows(run / f"{name}.jsonl", row_type=dict[str, Any]) for name in ("sessions", "metrics"))
     ends = [*(session["step"] for session in sessions[1:]), metrics[-1]["step"] if metrics else None]
     for number, (session, end) in enumerate(zip(sessions, ends, strict=True)):
@@ -422,13 +422,13 @@ def speed(root: Path) -> list[Part]:
 
 
 def earlier_version(record: Mapping[str, Any]) -> str:
-    """Return a paragraph that says so if a recipe's model had another size when it was measured, else nothing."""
+    """Return a note if a recipe's model had a different size when it was measured, else ""."""
     today = RECIPES[record["recipe"]].model.n_parameters
     if record["parameters"] == today:
         return ""
     return (
         f"\n\nThis measured an earlier version of `{record['recipe']}`, with {record['parameters']:,} parameters. "
-        f"Today's has {today:,}, and hasn't been measured yet."
+        f"The current one has {today:,} and hasn't been measured yet."
     )
 
 
@@ -555,7 +555,7 @@ def ladder(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def real_text(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table of the validation losses of trainings, and BLEU of each at its end."""
+    """Return a table of the validation losses of training runs, and their final BLEU."""
     names = {"fp32": "float32", "bf16": "bfloat16"}
     header = [f"{run['optimizer'].capitalize()}, {names[run['residual_stream']]}" for run in runs]
     losses = [{v["step"]: v["valid_loss"] for v in run["validations"]} for run in runs]
@@ -580,7 +580,7 @@ def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:
     for case, found in cases.items():
         times = [found[kernel].get("milliseconds") for kernel in KERNELS]
         new = found["CUDNN_ATTENTION"].get("milliseconds_of_new_shapes")
-        cells = [f"{time:.2f}" if time else "not possible" for time in times]
+        cells = [f"{time:.2f}" if time else "not supported" for time in times]
         lines.append([*case, *cells, f"{new:,.0f}" if new else ""])
     return table(["sentences × tokens", "mask", *KERNELS.values(), "cuDNN, new shape"], lines)
 
@@ -648,16 +648,16 @@ def language_filter(root: Path) -> list[Part]:
     sides = results["sides"]
     summary = (
         f"Of {results['pairs']:,} pairs, the other filters keep {results['checked']:,}; {results['labelled']} of these "
-        f"were labelled, and {results['wrong']} of the labelled ones have a side in the wrong language. Of those that "
-        f"the recipes drop, with the threshold {results['recipe']}, the source was suspected in {sides['source']}, the "
-        f"target in {sides['target']} and both in {sides['both']}."
+        f"were labelled, and {results['wrong']} of the labelled ones have a side in the wrong language. Among the "
+        f"pairs that the recipes drop, with the threshold {results['recipe']}, the filter suspected the source in "
+        f"{sides['source']}, the target in {sides['target']} and both in {sides['both']}."
     )
     origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], kind="long-end"))
     return [table(["threshold", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
 
 
 def live_models(root: Path) -> list[Part]:
-    """Return what 8-bit weights cost the models of the live translator, and when the page says that they guess."""
+    """Return what 8-bit weights cost the live translator's models, and when the page reports that they are guessing."""
     path = root / "book" / "results" / "live.json"
     if not path.exists():
         return [MISSING]
@@ -730,7 +730,7 @@ def origin(facts: Mapping[str, Any]) -> list[str]:
 
 
 def with_current_names(command: str) -> str:
-    """Return a command that was run earlier with today's names of its options, so that it can be run again."""
+    """Return an earlier command with the current names of its options, so that it can be run again."""
     for section, names in OLD_NAMES.items():
         for old, new in names.items():
             old_option, new_option = (f"--{section}.{name}".replace("_", "-") for name in (old, new))
@@ -797,7 +797,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], kind: str = "
     """Return a Markdown table; numbers are not reformatted, and right-aligned except in the first column.
 
     Args:
-        kind: the classes of the table in ``course.css``; with ``"long-end"`` the last column gets more width.
+        kind: the classes of the table in ``course.css``; with ``"long-end"`` the last column is wider.
     """
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
     columns = list(zip(*cells, strict=True))[1:]
@@ -825,7 +825,7 @@ def read(path: Path) -> Any:
 class ResultsDirective(SphinxDirective):
     """``{results} NAME``: a section of the results page.
 
-    With ``:curves:`` it has the learning curves of an experiment instead, with ``:same-loss:`` how soon its settings
+    With ``:curves:`` it shows an experiment's learning curves instead; with ``:same-loss:``, how soon its settings
     reach the same validation loss.
     """
 

@@ -1,4 +1,4 @@
-"""For search engines and shared links: descriptions, a picture, canonical addresses, a site map and a 404 page."""
+"""For search engines and shared links: descriptions, an image, canonical addresses, a site map and a 404 page."""
 
 import html
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from transformer.plots import style
 
 ROOT = Path(__file__).parents[2]
 CARD = "_static/card.png"
-"""The picture that is shown with a link to the book: 1200 × 630 pixels, as Open Graph recommends."""
+"""The image that is shown with a link to the book: 1200 × 630 pixels, as Open Graph recommends."""
 LENGTH = 200
 """The longest description, in characters."""
 LOST = """<section><h1>Page not found</h1>

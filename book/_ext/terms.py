@@ -1,4 +1,4 @@
-"""Links from the chapters to the glossary: where a term is bold for the first time, it leads to its definition."""
+"""Links from the chapters to the glossary: the first bold occurrence of a term leads to its definition."""
 
 from typing import Any
 

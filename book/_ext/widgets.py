@@ -71,21 +71,21 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 """The models that the live translator offers, each with what it was trained on, and with examples.
 
-The first example of each is one that the beam size and single heads change.
+The first example of each is one whose translation the beam size and single heads change.
 """
 
 FEW = 3
-"""So many examples fit into a line of the first page."""
+"""The number of examples that fit on one line of the first page."""
 
 
 LIVE = read_json(RESULTS / "live.json")["models"]
-"""What `book.live_models` measured of each model."""
+"""What `book.live_models` measured for each model."""
 
 
 def everyday_score(name: str) -> str:
-    """Return a sentence on how many everyday sentences a model got right; none if it wasn't tried.
+    """Return a sentence on how many everyday sentences a model got right; "" if it wasn't tried.
 
-    It counts the last hundred, which influenced no training, and says how far a count of so few can be trusted.
+    It counts the last hundred, which influenced no training, and gives the confidence interval of so small a sample.
     """
     versions = json.loads(RESULT.read_text("utf-8"))
     tried = [version["translations"] for version in versions if version["model"] == name]
@@ -162,7 +162,7 @@ class WidgetDirective(SphinxDirective):
         """Return the nodes in place of the directive."""
         name = self.arguments[0]
         if name not in CONTENT:
-            raise self.error(f"there is no widget {name!r} with content; there is: {', '.join(CONTENT)}")
+            raise self.error(f"there is no widget {name!r} with content; choose from {', '.join(CONTENT)}")
         values, content = CONTENT[name]("folded" in self.options)
         data = html.escape(json.dumps(values, ensure_ascii=False))
         noscript = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"

@@ -1,5 +1,5 @@
-// The search shows an excerpt of each page that it finds. Sphinx would take it from everything on the page, the buttons
-// at the top and code, too; this takes it from the text and the outputs that a reader sees. For a term of the glossary, which
+// The search shows an excerpt of each page that it finds. Sphinx would take it from everything on the page, including the
+// buttons at the top and code; this takes it from the text and the outputs that a reader sees. For a term of the glossary, which
 // Sphinx shows without an excerpt, it is the definition. (Sphinx's script is loaded after this one, and begins to search
 // when the page is complete, after this function.)
 document.addEventListener("DOMContentLoaded", () => {

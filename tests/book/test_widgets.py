@@ -112,7 +112,7 @@ def test_copies_of_the_widgets_do_not_share_names(light):
 def test_an_unknown_widget_is_an_error():
     with pytest.raises(DirectiveError) as error:
         WidgetDirective("widget", ["translater"], {}, [], 1, 0, "", Mock(), Mock()).run()
-    assert error.value.msg == "there is no widget 'translater' with content; there is: translator"
+    assert error.value.msg == "there is no widget 'translater' with content; choose from translator"
 
 
 def test_a_widget_that_loads_late_keeps_the_focus(browser, address, html):

@@ -393,10 +393,10 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for arguments, message in (
         (["run", "multi30k"], "error: the runs of multi30k are made by hand"),
         (["run", "heads", "--output", str(tmp_path / "none")], "error: the folder for the results"),
-        (["record", "multi30k", str(tmp_path)], "has no record of a training"),
+        (["record", "multi30k", str(tmp_path)], "has no record of a training run"),
         (
             ["record", "heads", str(tmp_path)],
-            "error: heads makes its runs itself: python -m book.experiments run heads",
+            "error: heads trains its own runs: python -m book.experiments run heads",
         ),
     ):
         assert main(arguments) == 2

@@ -170,7 +170,7 @@ def test_measurements_on_a_gpu(root: Path) -> None:
     assert "Adam, bfloat16" in shown and "Muon, bfloat16" in shown
     assert line(shown, "validation loss, step 1,000")[1:] == ["8.00", "4.68"]
     assert line(shown, "BLEU, captions")[1:] == ["0.2", "34.6"]
-    assert line(shown, "1,600 × 16") == ["1,600 × 16", "padding", "0.80", "not possible", "1.06", "1.10", "120"]
+    assert line(shown, "1,600 × 16") == ["1,600 × 16", "padding", "0.80", "not supported", "1.06", "1.10", "120"]
     assert line(shown, "ours") == ["ours", "greedy", "3,003", "30", "0.39", "7,631"]
     assert "**Attention** on one Some GPU," in shown and "**Decoding** on one Some GPU," in shown
     assert "theirs" not in shown and "1 × Some GPU" in shown and FACTS["commit"] in shown
@@ -189,7 +189,7 @@ def test_language_filter(root: Path) -> None:
     assert line(shown, "0.02") == ["0.02", "152", "73.7%", "94.1%"]
     assert line(shown, "**0.01**") == ["**0.01**", "**123**", "**91.1%**", "**90.0%**"], "the recipe's is bold"
     assert "Of 35,000 pairs, the other filters keep 34,142; 470 of these were labelled, and 119" in shown
-    assert "suspected in 28, the target in 64 and both in 31." in shown and FACTS["commit"] in shown
+    assert "suspected the source in 28, the target in 64 and both in 31." in shown and FACTS["commit"] in shown
 
 
 def test_live_models(root: Path) -> None:
@@ -541,7 +541,7 @@ def test_speed_and_memory(root: Path) -> None:
     assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of the peak")[1] == "50.0%"
     today = RECIPES["pocket"].model.n_parameters
     assert "pocket: 654,321 parameters" in shown
-    assert f"an earlier version of `pocket`, with 654,321 parameters. Today's has {today:,}" in shown
+    assert f"an earlier version of `pocket`, with 654,321 parameters. The current one has {today:,}" in shown
     assert "Training `pocket`, an earlier version: A Fast Chip" in shown
     assert results.earlier_version({"recipe": "pocket", "parameters": today}) == ""
     assert "`transformer bench a`" in shown and "`transformer bench b`" in shown

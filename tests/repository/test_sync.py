@@ -91,7 +91,7 @@ def test_without_node_an_outdated_bundle_is_one_clear_line(repository, tmp_path,
     change(repository / "book" / "widgets" / "masks.mjs", ": -Infinity", ": -1e9")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(repository) == 2
-    assert capsys.readouterr().err == "error: bundling needs esbuild, which is run by npx: install Node.js\n"
+    assert capsys.readouterr().err == "error: bundling needs esbuild, which npx runs: install Node.js\n"
 
 
 def test_a_difference_at_the_end_is_named(repository, capsys):
