@@ -185,7 +185,7 @@ class Exercise:
         return not any(map(self.is_right, wrong)) and (not wrong or self.judge(wrong[0]) is not None)
 
     def _describe_if_no_function(self, answer: object) -> str | None:
-        return None if callable(answer) else f"{self.name} is {type_with_article(answer)}, and should be a function"
+        return None if callable(answer) else f"{self.name} is {type_with_article(answer)}, but should be a function"
 
     @cached_property
     def _fresh(self) -> list[Inputs]:
@@ -395,7 +395,7 @@ class Exercise:
             difference = describe_difference(self.results, actual.results, expected.results)
             may_be_none = len(self.results) == 1 and any(case.results[0] is None for case in self._expected)
             if may_be_none and actual.results[0] is None:
-                difference = [f"it returns None, and should return {format_value(expected.results[0])}"]
+                difference = [f"it returns None, but should return {format_value(expected.results[0])}"]
             lines = [*difference, "", heading, *format_inputs(inputs)]
         if actual.printed:
             lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]

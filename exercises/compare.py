@@ -113,10 +113,10 @@ def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected
         said = "it returns None: is there a return statement at the end?"
         return [said, NO_RESULT] if _family(expected[0]) is list else [said]
     if len(expected) == 1 and isinstance(yours[0], tuple) and _family(expected[0]) is not list:
-        return [f"it returns {len(yours[0])} values, and should return one value"]
+        return [f"it returns {len(yours[0])} values, but should return one value"]
     if len(yours) != len(expected):
         returned = "one value" if len(yours) == 1 else f"{len(yours)} values"
-        return [f"it returns {returned}, and should return {len(expected)}: {', '.join(names)}"]
+        return [f"it returns {returned}, but should return {len(expected)}: {', '.join(names)}"]
     name, actual, right = next(row for row in zip(names, yours, expected, strict=True) if not equal(*row[1:]))
     return list(_difference("the result" if len(names) == 1 else name, actual, right))
 
@@ -145,7 +145,7 @@ def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
             several = {_family(yours), _family(expected)} & {list, Mapping}
             told = ": the values are right, only the" if several else ": the value is right, only its"
             told += " type is wrong"
-        yield f"{name} is {actual}, and should be {right}{told}"
+        yield f"{name} is {actual}, but should be {right}{told}"
     elif is_tensor(yours):
         yield from tensors.describe_difference(name, yours, expected)
     else:
@@ -156,13 +156,13 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     """Describe the difference between two values of the same kind that are not tensors."""
     if isinstance(expected, Integral) and isinstance(yours, Real) and not isinstance(yours, Integral | bool):
         told = ": the value is right, only its type is wrong" if yours == expected else ""
-        yield f"{name} is the float {format_value(yours)}, and should be the int {expected}{told}"
+        yield f"{name} is the float {format_value(yours)}, but should be the int {expected}{told}"
         return
     if _family(yours) not in (list, Mapping):
         actual, right = format_value(yours), format_value(expected)
         if actual == right:  # they differ in a later digit
             actual, right = repr(yours), repr(expected)
-        yield f"{name} is {actual}, and should be {right}"
+        yield f"{name} is {actual}, but should be {right}"
         return
     a, b = (value if isinstance(value, Mapping) else dict(enumerate(value)) for value in (yours, expected))
     differs = [key for key in {**b, **a} if key not in a or key not in b or not equal(a[key], b[key])]
@@ -172,7 +172,7 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
         return
     if len(a) != len(b):
         count = f"{len(a)} {'entry' if len(a) == 1 else 'entries'}"
-        yield f"{name} has {count}, and should have {len(b)}; differences are marked with *"
+        yield f"{name} has {count}, but should have {len(b)}; differences are marked with *"
     else:
         yield f"{name} has wrong entries, marked with *"
     yield from rows_side_by_side(yours, expected, differs)

@@ -258,7 +258,7 @@ def _find_wrong_length(wrong: Sequence[Wrong]) -> Finding | None:
         few = "few" if yours < expected else "many"
         actual = f"has {_count(yours)}" if yours else "is a single number"
         right = f"have {_count(expected)}" if expected else "be a single number, without any axis"
-        return Finding(f"too {few} axes", f"Your result {actual}, and should {right}.")
+        return Finding(f"too {few} axes", f"Your result {actual}, but should {right}.")
     for axis, place in AXES.items():
         cases = [case for case in wrong if case.yours.dim() == case.expected.dim() >= -axis]
         wrong_lengths = [case.yours.size(axis) != case.expected.size(axis) for case in cases]

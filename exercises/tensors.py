@@ -247,12 +247,12 @@ def _slice_of_larger(x: Tensor) -> Tensor:
 def describe_difference(name: str, yours: Tensor, expected: Tensor) -> Iterator[str]:
     """Yield lines that describe the difference between two tensors."""
     if yours.shape != expected.shape:
-        yield f"{name} has the shape {tuple(yours.shape)}, and should have {tuple(expected.shape)}" + (
+        yield f"{name} has the shape {tuple(yours.shape)}, but should have {tuple(expected.shape)}" + (
             ": the values are right, only their axes are wrong" if equal_numbers(yours, expected) else ""
         )
     elif yours.dtype != expected.dtype:
         actual, right = (str(t.dtype).removeprefix("torch.") for t in (yours, expected))
-        yield f"{name} has the dtype {actual}, and should have {right}" + (
+        yield f"{name} has the dtype {actual}, but should have {right}" + (
             ": the values are right, only their dtype is wrong" if equal_numbers(yours, expected) else ""
         )
     elif yours.isnan().any() and not expected.isnan().any():

@@ -234,7 +234,7 @@ check("look_up", look_up)
 # only then choose: tensors have a method that finds the largest n and their indices
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: probabilities, ids</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: probabilities, ids</code></summary>
 #
 # A function returns two results as `return probabilities, ids`.
 # </details>
@@ -340,7 +340,7 @@ check("continue_prefix", continue_prefix)
 # the last layer may reach further than it needs to, but there are no half layers
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: recurrent, convolutional, attention</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: recurrent, convolutional, attention</code></summary>
 #
 # A function returns three results as `return recurrent, convolutional, attention`.
 # </details>

@@ -188,7 +188,7 @@ check("softmax", softmax)
 # output: weights times value             (…, n_query, d_v)
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: output, weights</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: output, weights</code></summary>
 #
 # A function returns two results as `return output, weights`.
 # </details>

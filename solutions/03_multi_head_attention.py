@@ -285,7 +285,7 @@ check("head_contributions", head_contributions)
 # all heads together: heads · d_head is …
 # ```
 # </details>
-# <details><summary>Help: <code>it returns 2 values, and should return 3: parameters, multiplications, exponentials</code></summary>
+# <details><summary>Help: <code>it returns 2 values, but should return 3: parameters, multiplications, exponentials</code></summary>
 #
 # A function returns three results as `return parameters, multiplications, exponentials`.
 # </details>

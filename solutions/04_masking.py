@@ -250,7 +250,7 @@ check("masked_softmax", masked_softmax)
 # labels: all but the first
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: decoder_input, expected</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: decoder_input, expected</code></summary>
 #
 # A function returns two results as `return decoder_input, expected`.
 # </details>

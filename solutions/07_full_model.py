@@ -259,7 +259,7 @@ check("count_parameters", count_parameters)
 # inference: one number of 16 bits for each parameter
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: training, inference</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: training, inference</code></summary>
 #
 # A function returns two results as `return training, inference`.
 # </details>

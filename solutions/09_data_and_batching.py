@@ -163,7 +163,7 @@ check("clean_pairs", clean_pairs)
 #
 # A tensor is rectangular, but your rows have different lengths. Pad them before you turn them into a tensor.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: source, decoder_input, labels</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: source, decoder_input, labels</code></summary>
 #
 # A function returns three values with `return source, decoder_input, labels`.
 # </details>

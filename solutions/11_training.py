@@ -286,7 +286,7 @@ check("clip_by_norm", clip_by_norm)
 # new weight: a step against the gradient
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: weight, m, v</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: weight, m, v</code></summary>
 #
 # A function returns three results as `return weight, m, v`.
 # </details>

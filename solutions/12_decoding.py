@@ -247,7 +247,7 @@ check("best_extensions", best_extensions)
 #
 # `tokens` is a list here, and `tokens == eos` compares the whole list with a number. Go through it entry by entry.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: finished, active</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: finished, active</code></summary>
 #
 # A function returns two results as `return finished, active`.
 # </details>
@@ -358,7 +358,7 @@ check("n_best", n_best)
 #
 # There is a score where a parent should be: `best_extensions` returns values, parents and tokens, in this order.
 # </details>
-# <details><summary>Help: <code>the result has 1 entry, and should have 2</code></summary>
+# <details><summary>Help: <code>the result has 1 entry, but should have 2</code></summary>
 #
 # `n_best` returns a list of sentences, even if there is only one in it. The result here is that one sentence.
 # </details>

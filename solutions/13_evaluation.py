@@ -131,7 +131,7 @@ check("ngram_counts", ngram_counts)
 #
 # `&` takes the smaller counts of two `Counter`s, but your `ngram_counts` returns plain dicts. Wrap them in `Counter(…)`.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: matches, total</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: matches, total</code></summary>
 #
 # Don't divide yet. Return both numbers, as `return matches, total`, so that they can be added up over many sentences.
 # </details>

@@ -104,7 +104,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # `and`, `or`, `if` and `0.8 <= kind < 0.9` need a single truth value. For tensors, write `&` and `|`, with each comparison in parentheses.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 2: masked, chosen</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 2: masked, chosen</code></summary>
 #
 # A function returns two results as `return masked, chosen`.
 # </details>
@@ -159,7 +159,7 @@ check("mask_tokens", mask_tokens)
 #
 # The lengths of the prefixes have one axis, the batch, and the positions have another one. Give each an axis of length one where the other has its own.
 # </details>
-# <details><summary>Help: <code>the result has the shape (2, 4, 4), and should have (2, 1, 4, 4)</code></summary>
+# <details><summary>Help: <code>the result has the shape (2, 4, 4), but should have (2, 1, 4, 4)</code></summary>
 #
 # All heads share the mask, but it needs an axis for them, of length one, after the batch.
 # </details>
@@ -253,7 +253,7 @@ check("causal_lm_loss", causal_lm_loss)
 #
 # The weight has the shape of PyTorch's linear layers, (n_classes, d_model), so the product needs its transpose.
 # </details>
-# <details><summary>Help: <code>the result has the shape (1, 1, 3), and should have (1, 3)</code></summary>
+# <details><summary>Help: <code>the result has the shape (1, 1, 3), but should have (1, 3)</code></summary>
 #
 # `x[:, positions]` takes every one of the positions from every sentence. To take one position from each sentence, index both axes with tensors of the same length.
 # </details>

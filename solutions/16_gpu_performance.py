@@ -98,11 +98,11 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # one time for the arithmetic, one for the memory; the longer one decides
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: intensity, seconds, compute_bound</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: intensity, seconds, compute_bound</code></summary>
 #
 # A function returns three results as `return intensity, seconds, compute_bound`.
 # </details>
-# <details><summary>Help: <code>compute_bound is a str, and should be a bool</code></summary>
+# <details><summary>Help: <code>compute_bound is a str, but should be a bool</code></summary>
 #
 # Return True or False. A comparison such as `a > b` is one of the two already.
 # </details>
@@ -312,7 +312,7 @@ check("mixed_precision", mixed_precision)
 #
 # `if` needs a single truth value. `.all()` and `.any()` reduce a tensor to one.
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: weight, scale, good_steps</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: weight, scale, good_steps</code></summary>
 #
 # A function returns three results as `return weight, scale, good_steps`.
 # </details>

@@ -143,7 +143,7 @@ check("training_flop", training_flop)
 # hours times GPUs are GPU-hours
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one value, and should return 3: hours, kwh, euros</code></summary>
+# <details><summary>Help: <code>it returns one value, but should return 3: hours, kwh, euros</code></summary>
 #
 # A function returns three results as `return hours, kwh, euros`.
 # </details>

@@ -199,7 +199,7 @@ def _find_wrong_part(name: str, yours: Any, expected: nn.Module, model: nn.Modul
         )
     if isinstance(expected, nn.ModuleList) and isinstance(yours, nn.ModuleList | nn.Sequential):
         if len(yours) != len(expected):
-            return f"`{name}` has {_count(len(yours))}, and should have {len(expected)}\nThe table says how many."
+            return f"`{name}` has {_count(len(yours))}, but should have {len(expected)}\nThe table says how many."
         if len({*map(id, yours)}) < len(expected):
             return (
                 f"the same module several times\nThe entries of `{name}` are one and the same module, so there is only "
@@ -235,7 +235,7 @@ def _find_wrong_parameters(yours: dict[str, tuple[int, ...]], expected: dict[str
     found = [f"`{name}` is missing" for name in expected if name not in yours]
     found += [f"`{name}` shouldn't be there" for name in too_many]
     found += [
-        f"`{name}` has the shape {shape}, and should have {expected[name]}"
+        f"`{name}` has the shape {shape}, but should have {expected[name]}"
         for name, shape in yours.items()
         if name in expected and shape != expected[name]
     ]
@@ -276,7 +276,7 @@ def _observe_module(
     """
     if isinstance(answer, nn.Module):
         raise RefusedError(
-            "it is a module, and should be a class\nYour cell makes a module of the class. Leave that out."
+            "it is a module, but should be a class\nYour cell makes a module of the class. Leave that out."
         )
     torch.manual_seed(0)
     model = answer(config)

@@ -1520,24 +1520,24 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
     [
         ("attention_scores", lambda q, k: None, "it returns None: is there a return statement at the end?"),
         ("attention_scores", lambda q, k: scores(q, k)[None], "the values are right, only their axes are wrong"),
-        ("attention_scores", lambda q, k: scores(q, k)[:1], "the shape (1, 3), and should have (2, 3)"),
-        ("attention_scores", lambda q, k: scores(q, k).double(), "has the dtype float64, and should have float32"),
-        ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, and should be a Tensor"),
-        ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is an ndarray, and should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k)[:1], "the shape (1, 3), but should have (2, 3)"),
+        ("attention_scores", lambda q, k: scores(q, k).double(), "has the dtype float64, but should have float32"),
+        ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, but should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is an ndarray, but should be a Tensor"),
         ("attention_scores", lambda q, k: scores(q, k).to("meta"), "another device\nYour result is on the device meta"),
         ("attention_scores", lambda q, k: scores(q, k).to_sparse(), "the result is sparse\nReturn an ordinary tensor"),
         ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "contains NaN"),
         ("attention_scores", lambda q, k: q @ k, "it stopped with RuntimeError: mat1 and mat2 shapes cannot be"),
         ("attention_scores", lambda q, k: q @ k, "query: (2, 4)"),
         ("attention_scores", lambda q: q, "takes 1 positional argument but 2 were given"),
-        ("attention_scores", torch.ones(2), "attention_scores is a Tensor, and should be a function"),
-        ("scaled_dot_product_attention", lambda q, k, v: v, "returns one value, and should return 2: output, weights"),
-        ("split_heads", lambda x, n: (x, x), "returns 2 values, and should return one value"),
+        ("attention_scores", torch.ones(2), "attention_scores is a Tensor, but should be a function"),
+        ("scaled_dot_product_attention", lambda q, k, v: v, "returns one value, but should return 2: output, weights"),
+        ("split_heads", lambda x, n: (x, x), "returns 2 values, but should return one value"),
         ("best_pair", lambda pairs: ("c", "b"), "the result has wrong entries, marked with *"),
-        ("best_pair", lambda pairs: ("c", "a", 5), "the result has 3 entries, and should have 2"),
+        ("best_pair", lambda pairs: ("c", "a", 5), "the result has 3 entries, but should have 2"),
         ("best_pair", lambda pairs: ["c", "a"], "a list instead of a tuple\nReturn the pair as it is in `pairs`"),
         ("train_model", trained_by_index, "batches = an iterator"),
-        ("causal_mask", lambda n: causal_by_comparison(n).int(), "has the dtype int32, and should have bool: "),
+        ("causal_mask", lambda n: causal_by_comparison(n).int(), "has the dtype int32, but should have bool: "),
     ],
 )  # fmt: skip
 def test_other_failures_are_put_in_plain_words(name: str, answer: Any, said: str) -> None:
@@ -1547,10 +1547,10 @@ def test_other_failures_are_put_in_plain_words(name: str, answer: Any, said: str
 def test_a_named_mistake_is_recognised_beside_a_wrong_shape_or_dtype() -> None:
     said = message("causal_mask", lambda n: torch.ones(n, n).triu(1)).splitlines()
     assert said[0] == "✗ causal_mask: inverted"
-    assert said[2] == "Also, the result has the shape (3, 3), and should have (1, 1, 3, 3)."
+    assert said[2] == "Also, the result has the shape (3, 3), but should have (1, 1, 3, 3)."
     said = message("padding_mask", lambda ids, pad_id: (ids == pad_id)[:, None, None].long()).splitlines()
     assert said[0] == "✗ padding_mask: inverted"
-    assert said[2] == "Also, the result has the dtype int64, and should have bool."
+    assert said[2] == "Also, the result has the dtype int64, but should have bool."
 
 
 def ids_first(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -2159,7 +2159,7 @@ def same(config: ModelConfig, n: int) -> nn.ModuleList:
         (lambda layer, c: None, "there is no `norms`"),
         (lambda layer, c: setattr(layer, "norm", nn.ModuleList([nn.LayerNorm(4)])), "there is no `norms`"),
         (lambda layer, c: setattr(layer, "norms", nn.ModuleList([nn.LayerNorm(c.d_model)])),
-         "`norms` has 1 entry, and should have 3"),
+         "`norms` has 1 entry, but should have 3"),
         (lambda layer, c: setattr(layer, "norms", nn.ModuleList([nn.LayerNorm(c.d_model)] * 3)),
          "the same module several times"),
         (lambda layer, c: setattr(layer, "norms", nn.ModuleList(nn.LayerNorm(c.d_model, elementwise_affine=False)
@@ -2192,7 +2192,7 @@ def test_wrong_parts_of_a_layer_are_named(change: Any, title: str) -> None:
         (lambda model, c: {"decoder": [*model.decoder]}, "`decoder` is a plain list"),
         (lambda model, c: {"decoder": same(c, c.n_layers)}, "the same module several times"),
         (lambda model, c: {"encoder": model.encoder[:1], "decoder": model.decoder[:1]},
-         "`encoder` has 1 entry, and should have 2"),
+         "`encoder` has 1 entry, but should have 2"),
         (lambda model, c: {"encoder_norm": nn.Identity()}, "`encoder_norm` has no weights"),
         (lambda model, c: {"encoder_norm": model.decoder_norm},
          "`encoder_norm` and `decoder_norm` are one and the same module"),
@@ -2386,13 +2386,13 @@ def test_plain_results_are_shown_beside_what_is_expected() -> None:
         exercise = topic.exercise({"x": 1})(lambda x: expected)
         return str(exercise.judge(lambda x: yours)).removesuffix("\n\nfor\n  x = 1")
 
-    assert said(0.3, 0.25) == "the result is 0.25, and should be 0.3"
+    assert said(0.3, 0.25) == "the result is 0.25, but should be 0.3"
     assert said(0.3, 0.3 + 4e-6).startswith("the result is 0.300004")
     assert said(1.0, torch.tensor(1.0)).endswith(
-        "a Tensor, and should be a float: the value is right, only its type is wrong"
+        "a Tensor, but should be a float: the value is right, only its type is wrong"
     )
     assert said([4, [5]], [4, [7], 0.5]) == (
-        """the result has 3 entries, and should have 2; differences are marked with *
+        """the result has 3 entries, but should have 2; differences are marked with *
 
   yours    expected
   4        4
@@ -2489,8 +2489,8 @@ def test_a_near_miss_is_told_which_mistake_it_looks_like() -> None:
     assert (
         said == "this looks like a known mistake: not doubled\nDouble it.\nYour result is right, though, for\n  n = 5"
     )
-    assert str(exercise.judge(lambda n: n if n % 2 else n * n)).startswith("the result is 1, and should be 2"), "two"
-    assert str(exercise.judge(lambda n: 7)).startswith("the result is 7, and should be 2"), "none"
-    assert str(exercise.judge(lambda n: n if n == 3 else 2 * n)).startswith("the result is 3, and should be 6"), (
+    assert str(exercise.judge(lambda n: n if n % 2 else n * n)).startswith("the result is 1, but should be 2"), "two"
+    assert str(exercise.judge(lambda n: 7)).startswith("the result is 7, but should be 2"), "none"
+    assert str(exercise.judge(lambda n: n if n == 3 else 2 * n)).startswith("the result is 3, but should be 6"), (
         "rarely"
     )

@@ -411,7 +411,7 @@ def attention_work(n: int, m: int, keys: int) -> int:
         ("without_test_sentences", kept_in_a_set, "the pairs in a set"),
         ("newest_complete", newest_with_a_flag, "the last file decides"),
         ("newest_complete", newest_with_a_break, "it stops at the first incomplete one"),
-        ("newest_complete", newest_printed, "it returns None, and should return 2000"),
+        ("newest_complete", newest_printed, "it returns None, but should return 2000"),
         ("newest_complete", lambda c, on_disk: max((s for s in c if c[s] == on_disk), default=None),
          "nothing else may be on the disk"),
         ("training_flop", flop_with(lambda n, m, k: n ^ 2 + m ^ 2 + n * m), "^ for the squares of n and m"),

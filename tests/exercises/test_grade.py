@@ -241,9 +241,9 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
     first = {key: str(message).splitlines()[0] for key, message in grades["hostile"].messages.items()}
     assert first == {
         "attention_scores": "its cell was not run, because it uses exercises",
-        "softmax": "the result is a Yes, and should be a Tensor",
+        "softmax": "the result is a Yes, but should be a Tensor",
         "scaled_dot_product_attention": "its cell was not run, because it uses exercises",
-        "split_heads": "the result is a Sly, and should be a Tensor",
+        "split_heads": "the result is a Sly, but should be a Tensor",
         "join_heads": "positions and heads mixed up",
         "multi_head_attention": "the check can no longer tell right answers from wrong ones",
     }

@@ -154,7 +154,7 @@ def test_what_should_be_a_list_of_layers_is_described() -> None:
     assert first_line("Transformer", EncoderTwice) == "`decoder` has layers of the other kind"
     assert first_line("Transformer", OneModule) == "the embedding is also the output layer"
     layer = train_your_own.DecoderLayer(ModelConfig(11, 4, 2, 6, 1, norm="pre"))
-    assert first_line("DecoderLayer", layer) == "it is a module, and should be a class"
+    assert first_line("DecoderLayer", layer) == "it is a module, but should be a class"
 
 
 def test_an_error_does_not_show_the_names_of_the_checks_own_functions() -> None:

@@ -247,7 +247,7 @@ def test_a_trial_that_raises_or_returns_no_model_is_explained() -> None:
         ):
             assert told in str(trial.judge(lambda *_, result=result: result))
         assert str(trial.judge(lambda *_: open_blank())) == f"{NOT_DONE}: write"
-        assert trial.judge(3) == f"{trial.name} is an int, and should be a function"  # type: ignore[arg-type]
+        assert trial.judge(3) == f"{trial.name} is an int, but should be a function"  # type: ignore[arg-type]
 
 
 def test_the_grader_gives_a_training_more_time_than_its_check_may_take() -> None:

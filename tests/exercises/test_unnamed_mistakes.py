@@ -235,16 +235,16 @@ def test_a_tensor_in_place_of_a_list_is_explained() -> None:
     def as_tensor(name: str) -> Any:
         return lambda *inputs: torch.tensor(reference(name)(*inputs))
 
-    right = "the result is a Tensor, and should be a list: the values are right, only the type is wrong"
+    right = "the result is a Tensor, but should be a list: the values are right, only the type is wrong"
     assert judge("greedy_search", as_tensor("greedy_search"))[0] == right
     said = judge("greedy_search", lambda *inputs: as_tensor("greedy_search")(*inputs) * 7)
-    assert "the result is a Tensor, and should be a list" in said
+    assert "the result is a Tensor, but should be a list" in said
     best_extensions = reference("best_extensions")
     said = judge("best_extensions", lambda *inputs: tuple(x.tolist() for x in best_extensions(*inputs)))
-    assert said[0] == "values is a list, and should be a Tensor: the values are right, only the type is wrong"
-    assert judge("look_up", lambda *inputs: 10**400)[0] == "the result is an int, and should be a Tensor"
+    assert said[0] == "values is a list, but should be a Tensor: the values are right, only the type is wrong"
+    assert judge("look_up", lambda *inputs: 10**400)[0] == "the result is an int, but should be a Tensor"
     array = judge("average_checkpoints", lambda checkpoints: np.array(reference("average_checkpoints")(checkpoints)))
-    assert array[0] == "the result is an ndarray, and should be a dict"
+    assert array[0] == "the result is an ndarray, but should be a dict"
 
 
 def test_tensors_in_a_dict_may_have_the_right_numbers_in_another_shape() -> None:
@@ -253,7 +253,7 @@ def test_tensors_in_a_dict_may_have_the_right_numbers_in_another_shape() -> None
 
     first, *_ = judge("average_checkpoints", with_an_axis_more)
     assert first == (
-        "entry 'w' of the result has the shape (1, 2), and should have (2,): the values are right, only their axes are "
+        "entry 'w' of the result has the shape (1, 2), but should have (2,): the values are right, only their axes are "
         "wrong"
     )
 
@@ -261,7 +261,7 @@ def test_tensors_in_a_dict_may_have_the_right_numbers_in_another_shape() -> None
 def test_a_single_number_has_no_axes() -> None:
     found = find_relation([Wrong({}, x.square().sum(1), x.mean()) for x in (TABLE, OTHER)])
     assert found and found.title == "too many axes"
-    assert found.text == "Your result has a single axis, and should be a single number, without any axis."
+    assert found.text == "Your result has a single axis, but should be a single number, without any axis."
 
 
 def test_a_search_without_end_is_stopped_before_the_time_is_up() -> None:
@@ -432,7 +432,7 @@ def test_whatever_an_answer_returns_it_is_explained() -> None:
         calls.append(x)
         return (0, 0.0) if len(calls) == 1 else both.reference(x)
 
-    assert str(both.judge(right_later)).startswith("twice is 0, and should be 2")
+    assert str(both.judge(right_later)).startswith("twice is 0, but should be 2")
     for value in (10**400, math.inf, math.nan, {}, object(), {1: {2: 3}}, [[]], {1, 2}, b"", "", True, 1j):
         assert both.judge(lambda x, value=value: (value, x / 2)) is not None
         assert both.judge(lambda x, value=value: value) is not None
@@ -466,8 +466,8 @@ def test_none_is_told_apart_from_a_result_of_none() -> None:
         def forward(self, *inputs: Tensor) -> None:
             super().forward(*inputs)
 
-    assert judge("DecoderLayer", NoReturn)[0] == "the output in evaluation mode is None, and should be a Tensor"
-    assert judge("newest_complete", lambda checkpoints, on_disk: None)[0] == "it returns None, and should return 2000"
+    assert judge("DecoderLayer", NoReturn)[0] == "the output in evaluation mode is None, but should be a Tensor"
+    assert judge("newest_complete", lambda checkpoints, on_disk: None)[0] == "it returns None, but should return 2000"
 
 
 def test_an_edge_case_is_named() -> None:
