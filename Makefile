@@ -41,7 +41,7 @@ $(BUILT):
 serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000 (or make serve PORT=...)
 	@$(PY) -m book.serve $(PORT)
 
-pdf: $(READY) $(BUILT)  ## print the built book into one PDF, with Chromium or Chrome
+pdf: $(READY) $(BUILT)  ## print the built book as one PDF, with Chromium or Chrome
 	@$(PY) -m book.pdf
 
 # The book goes first (nice), so that it's done when the tests of the package are.

@@ -158,7 +158,7 @@ def run(
     for name in steps or STEPS:
         file = output / f"{name}.json"
         if file.exists():
-            print(f"{name}: done already, see {file}")
+            print(f"{name}: already done, see {file}")
             continue
         print(f"{name}: {STEPS[name].question}", flush=True)
         record, succeeded = _run_step(name, output, mirror, quick, device)

@@ -1,4 +1,4 @@
-"""Print the built book into one PDF: ``python -m book.pdf``, or ``make pdf``.
+"""Print the built book as one PDF: ``python -m book.pdf``, or ``make pdf``.
 
 A browser prints every page, in the order of the table of contents and with the print rules of ``course.css``. A front
 page with the contents comes first, and headings become bookmarks.
@@ -98,7 +98,7 @@ class Tags:
 
 
 def write(names: list[str], path: Path) -> int:
-    """Print chapters of the built book into one PDF.
+    """Print chapters of the built book as one PDF.
 
     Args:
         names: the chapters, as in the table of contents.

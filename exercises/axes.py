@@ -108,14 +108,14 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
     yield (
         "the right numbers in other places",
         "All the right numbers are in your result, but not where they belong. Look for a `reshape` or `view` where "
-        "axes have to be swapped, and for parts that you put together in another order.",
+        "axes have to be swapped, and for parts that you put together in the wrong order.",
         _is_shuffled,
     )
     for axis, place in axes:
         yield (
             "each row is off by a factor",
             f"Along {place}, your numbers have the right ratios, but each row has a factor of its own. Is each row "
-            "divided by the right sum? Is a step that scales it missing?",
+            "divided by the right sum? Is a scaling step missing?",
             partial(_has_same_ratios, axis),
         )
         yield (

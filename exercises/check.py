@@ -283,7 +283,7 @@ class Exercise:
         lines = [f"this looks like a known mistake: {mistake.title}", mistake.hint]
         if number in wrong:
             lines += [
-                "But in one of the tests, your result is wrong in another way:",
+                "But in one of the tests, your result is wrong in a different way:",
                 self._describe_failure(answer, number, actual[number]),
             ]
         else:

@@ -481,7 +481,7 @@ SEQUENCES: dict[str, tuple[Holds, str]] = {
     ),
     "grouped in another way": (
         _are_grouped_otherwise,
-        "All entries are there, in the right order, but in other groups. What decides where a group ends?",
+        "All entries are there, in the right order, but grouped differently. What decides where a group ends?",
     ),
     "another order within the entries": (
         _are_sorted_otherwise_inside,

@@ -144,7 +144,7 @@ def label_folds(app: Sphinx, doctree: nodes.document) -> None:
         if "tag_setup" in cell["classes"]:
             what = "the setup for Colab"
         elif any("<svg" in raw.astext() or "altair" in raw.astext() for raw in cell.findall(nodes.raw)):
-            what = "the code of this figure"
+            what = "the code for this figure"
         elif "tag_imports" in cell["classes"]:
             what = "the imports of this chapter"
         else:

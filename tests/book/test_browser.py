@@ -39,7 +39,7 @@ def test_a_folded_cell_says_what_is_in_it(shown):
         labels = tab.evaluate("[...document.querySelectorAll('details.hide .collapsed')].map(one => one.textContent)")
         assert all(label.startswith("Show the ") for label in labels)
         if page.startswith("chapters/"):
-            assert labels[0] == "Show the setup for Colab" and "Show the code of this figure" in labels
+            assert labels[0] == "Show the setup for Colab" and "Show the code for this figure" in labels
 
 
 def open_details(tab):

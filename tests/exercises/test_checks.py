@@ -2477,7 +2477,7 @@ def test_a_mistake_with_a_wrong_dtype_that_shows_late_is_still_explained() -> No
 def test_a_near_miss_is_told_which_mistake_it_looks_like() -> None:
     said = message("softmax", lambda s: torch.exp(s - s.amax(0, True)) / torch.exp(s - s.amax(0, True)).sum(0, True))
     assert said.startswith("✗ softmax: this looks like a known mistake: over the wrong axis\nYour columns sum to one")
-    assert "But in one of the tests, your result is wrong in another way:\nthe result has wrong numbers" in said
+    assert "But in one of the tests, your result is wrong in a different way:\nthe result has wrong numbers" in said
     assert "float32 tensor of shape (2, 2, 3, 4)" in said, "the input on which it differs from the mistake"
     said = message("softmax", lambda s: s.softmax(-2) if s.dim() == 2 else softmaxed(s))
     assert "softmax" in said and "this looks like" not in said, "PyTorch's own is refused first"

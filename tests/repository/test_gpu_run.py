@@ -68,7 +68,7 @@ def test_a_step_is_run_once(
     (tmp_path / "first.json").write_text("{}")
     run((), tmp_path, quick=True)
     printed = capsys.readouterr().out
-    assert (tmp_path / "first.json").read_text() == "{}" and "first: done already" in printed
+    assert (tmp_path / "first.json").read_text() == "{}" and "first: already done" in printed
     assert (tmp_path / "second.json").exists()
 
 

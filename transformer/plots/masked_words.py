@@ -1,4 +1,4 @@
-"""What two models predict for a masked word of a sentence: any of its words can be chosen."""
+"""What models predict for a masked word of a sentence, which the reader chooses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
