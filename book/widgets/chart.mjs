@@ -7,7 +7,7 @@ import { PLAIN } from "./parts.mjs";
  * Draw curves and dots, as an SVG element.
  *
  * @param {string} label the text alternative.
- * @param {Object[]} curves each with `points` [x, y], `colour` and `width`, and dashed if `dashes` says how, as in stroke-dasharray.
+ * @param {Object[]} curves each with `points` [x, y], `colour` and `width`, and `dashes` if it is dashed, as in stroke-dasharray.
  * @param {Object[]} dots each with `at` [x, y], `colour` and `name`, which is below the dot if `below` is true and there is room.
  * @param {Object} axes the maxima `x` and `y`, and the labels of both axes, `xName` and `yName`.
  */

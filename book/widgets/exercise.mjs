@@ -49,7 +49,7 @@ class Saved {
   }
 }
 
-/** Replace a part of the text as if it was typed, so that it can be undone. */
+/** Replace a part of the text as if by typing, so that it can be undone. */
 function type(editor, start, end, text) {
   editor.setSelectionRange(start, end);
   document.execCommand(text ? "insertText" : "delete", false, text); // no other way keeps the history
@@ -91,7 +91,7 @@ function render({ model, el }) {
 
   function open(text) {
     let tabLeaves = false; // after Escape, so that the keyboard is not trapped
-    const help = h("p", { id: `keys-${name}` }, "Shift+Enter checks. Tab indents; to leave the editor, press Escape, then Tab.");
+    const help = h("p", { id: `keys-${name}` }, "Shift+Enter checks your answer. Tab indents; to leave the editor, press Escape, then Tab.");
     const editor = h("textarea", { "aria-label": `Your answer: ${name}`, "aria-describedby": help.id, spellcheck: "false", autocapitalize: "off", autocomplete: "off", oninput: change, onkeydown: press, onblur: () => { tabLeaves = false; } });
     const output = h("pre", { tabindex: "0", "aria-label": `Result of the check: ${name}`, role: "status" });
     const button = h("button", { type: "button", onclick: checkAnswer }, "Check");
@@ -107,7 +107,7 @@ function render({ model, el }) {
     }
     function change() {
       fit();
-      if (!button.disabled) show(""); // otherwise it says what it is waiting for
+      if (!button.disabled) show(""); // otherwise it shows what it is waiting for
       saved.set({ code: editor.value });
     }
     function startAgain() {

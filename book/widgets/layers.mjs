@@ -8,7 +8,7 @@ import { drawVector, fullColour, strips } from "./vectors.mjs";
 
 /** What each kind of attention is called, and what it does. */
 const EXPLANATIONS = {
-  "encoder self_attention": ["Self-attention", "The token's query is compared with the key of every token. The results, the weights, decide how much of each token's value goes into the output."],
+  "encoder self_attention": ["Self-attention", "The token's query is compared with the key of every token. The resulting weights decide how much of each token's value goes into the output."],
   "decoder self_attention": ["Masked self-attention", "The newest token attends to itself and to the tokens before it, because later tokens don't exist yet."],
   "decoder cross_attention": ["Cross-attention", "The query comes from the target; the keys and values come from the encoder's output. This is where the decoder looks at the source."],
 };
@@ -36,7 +36,7 @@ export function drawLayer(sentence, layer, input, position, chosenHeads) {
     const rows = [
       ["x", output(i ? `${layer.name}.residuals.${i - 1}` : input)],
       h("div", { class: "inset" }, ...(isPre ? [strips([["LayerNorm(x)", output(`${residual}.norm`)]])] : []), ...inside),
-      [`update: the output of ${title.toLowerCase()}`, output(`${layer.name}.${name}`)],
+      [`update: ${title.toLowerCase()} output`, output(`${layer.name}.${name}`)],
       [isPre ? "x + update" : "LayerNorm(x + update)", output(residual)],
     ];
     return [h("h5", {}, title), h("p", {}, explanation), strips(rows)];
@@ -52,7 +52,7 @@ export function drawLayer(sentence, layer, input, position, chosenHeads) {
     const hidden = output(`${layer.name}.feed_forward.inner`).map((value) => Math.max(value, 0));
     const active = hidden.filter((value) => value > 0).length;
     const explanation =
-      `Each token by itself goes through two linear layers, from ${config.d_model} to ${config.d_ff} dimensions and back. The ReLU ` +
+      `Each token goes separately through two linear layers, from ${config.d_model} to ${config.d_ff} dimensions and back. The ReLU ` +
       `between them sets negative numbers to zero; ${active} of the ${config.d_ff} hidden units are active here.`;
     return ["Feed-forward network", explanation, [strips([["hidden units, after the ReLU", hidden]])]];
   }

@@ -1,4 +1,4 @@
-// Edit a mask and see the weights that it leads to, if it is applied before the softmax or, wrongly, after it (chapter 4).
+// Edit a mask and see the resulting weights, if it is applied before the softmax or, wrongly, after it (chapter 4).
 
 import { h } from "./html.mjs";
 import { PLAIN, WRONG, checkbox, format, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
@@ -14,7 +14,7 @@ export const SCORES = [
   [0.1, 1.3, 0.7, 1.6, -0.3],
 ];
 
-/** Return a mask, true = may attend: a key that is no padding and, with `lookAhead`, not later than the query. */
+/** Return a mask, true = may attend: a key that isn't padding and, with `lookAhead`, not later than the query. */
 export function targetMask(length, padding, lookAhead) {
   const positions = [...Array(length).keys()];
   return positions.map((query) => positions.map((key) => key < length - padding && (!lookAhead || key <= query)));

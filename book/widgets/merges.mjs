@@ -85,7 +85,7 @@ function render({ el }) {
     status.textContent = [
       `${step} of ${steps.length - 1} merges.`,
       last ? `The last one made ${newSymbol}.` : "Every word is a sequence of characters; ▁ marks its start.",
-      pairs.length ? `Next: ${name(pairs[0])}, ${times(pairs[0].count)}.` : "No pair is left.",
+      pairs.length ? `Next: ${name(pairs[0])}, ${times(pairs[0].count)}.` : "No pairs are left.",
     ].join(" ");
     wordTable.replaceChildren(table("The words, and how often each occurs", ["", "symbols"], words.map(({ symbols, count }) => [`${count} ×`, h("div", { style: "text-align: start" }, ...symbols.map(box(newSymbol)))])));
     const rows = pairs.slice(0, 6).map((pair) => [name(pair), `${pair.count}`]);

@@ -44,7 +44,7 @@ function softmax(scores) {
 const add = (x, y) => x.map((value, i) => value + y[i]);
 
 /**
- * What a model computes on its way to the logits, if its methods are given such an object to fill.
+ * A record of what a model computes on its way to the logits, which its methods fill if they are given one.
  *
  * `weights`: the name of an attention layer → for each head its weights, a row for each query.
  * `outputs`: the name of a part → its output, a vector for each position. The names are those of PyTorch's modules, for
@@ -265,7 +265,7 @@ export class Transformer {
       this.decoder.forEach((layer, l) => {
         const past = cache.hypotheses[hypothesis][l];
         const input = layer.sublayerInput(x, 0, record);
-        past.push(layer.self_attention.project(input, record)); // a position attends to itself, too
+        past.push(layer.self_attention.project(input, record)); // a position also attends to itself
         x = layer.addAndNorm(x, layer.self_attention.attend(input, past, record), 0, record);
         x = layer.addAndNorm(x, layer.cross_attention.attend(layer.sublayerInput(x, 1, record), cache.memory[l], record), 1, record);
         x = layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 2, record), record), 2, record);

@@ -70,7 +70,7 @@ function render({ el }) {
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
       output.toFixed(2), format(cosine), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 42px; text-align: start" }, bar(stream / largest, OUTPUT, 40)),
     ];
-    numbers.replaceChildren(table("Mean squares of each sublayer's output and of the stream after it (the input has 1), and the stream's cosine with the input",
+    numbers.replaceChildren(table("Mean square of each sublayer's output and of the stream after it (1 for the input), and the stream's cosine with the input",
       ["sublayer", "output", "cosine", "stream", ""], steps.map(row)));
   }
 

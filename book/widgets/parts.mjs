@@ -34,7 +34,7 @@ const STYLE = `
   .small-widget label:has(input[type=range]) { flex-basis: 100%; }
   .small-widget input[type=range] { width: 100%; height: 2.2rem; }
   .small-widget label.checkbox { min-height: 2.2rem; }
-  .small-widget textarea { font-size: 1rem; } /* Safari enlarges the page when one taps a field with a smaller font */
+  .small-widget textarea { font-size: 1rem; } /* Safari zooms in when a field with a smaller font is tapped */
 }
 @media (max-width: 23rem) {
   .small-widget .scroll table { font-size: .72rem; }
@@ -43,7 +43,7 @@ const STYLE = `
 .small-widget .caption { margin: .5rem 0 .2rem; }
 `;
 
-/** Replace the content of an element by a widget: first the controls, then what they change. */
+/** Replace the content of an element with a widget: first the controls, then what they change. */
 export function showWidget(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "small-widget", ...blockShortcuts }, h("div", { class: "controls" }, ...controls), ...rest));
 }

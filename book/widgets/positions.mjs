@@ -61,7 +61,7 @@ function render({ el }) {
       `position. The same holds for the dot product of the two vectors, ${format(product)}.`;
     const columns = ["pair", `from ${p} to ${p + k}`, `from ${from} to ${to}`, "wavelength"];
     numbers.replaceChildren(
-      table(`How far the hand of each pair turns from position ${p} to ${p + k}, and from ${from} to ${to}: by the same angle`, columns,
+      table(`How far the hand of each pair rotates from position ${p} to ${p + k}, and from ${from} to ${to}: by the same angle`, columns,
         rotation.map((angle, i) => [`${i}`, degrees(angle), degrees(rotationAt0[i]), wavelength(i)])),
     );
   }

@@ -49,7 +49,7 @@ async function run(request, seconds) {
  * Check an answer, after the checks that are under way.
  *
  * @param {{ topic: string, setup: string, name: string, code: string }} request see `check_answer` in exercises/page.py.
- * @returns {Promise<{ isRight: boolean, text: string } | null>} null if Python was stopped, because the time was over.
+ * @returns {Promise<{ isRight: boolean, text: string } | null>} null if Python was stopped because time ran out.
  */
 export function check(request, seconds) {
   const result = last.then(() => run(request, seconds));

@@ -1,9 +1,9 @@
-// Python, in a worker: it doesn't hold up the page, and can be stopped. It says when it is ready; then each message to it is
-// what exercises/page.py's check_answer takes, and its answer what that returns.
+// Python in a worker, which doesn't block the page and can be stopped. It reports when it is ready. After that, each message
+// to it has the arguments of check_answer in exercises/page.py, and its reply has what that function returns.
 
 import { loadPyodide } from "../pyodide/pyodide.mjs";
 
-// If Pyodide's WebAssembly can't be loaded, it logs that and waits for ever. Thrown outside of it, the error ends the worker.
+// If Pyodide's WebAssembly can't be loaded, it logs that and waits for ever. Thrown outside Pyodide, the error ends the worker.
 const { instantiateStreaming } = WebAssembly;
 WebAssembly.instantiateStreaming = (...args) =>
   instantiateStreaming(...args).catch((error) => {

@@ -1,4 +1,4 @@
-// What the live translator says about a text before it translates it: characters that the model doesn't know, and the wrong language.
+// The live translator's remarks on a text before it is translated: characters that the model doesn't know, and the wrong language.
 
 import { UNK } from "./tokenizer.mjs";
 
@@ -23,19 +23,19 @@ const FREQUENT = {
 const WORDS = Object.fromEntries(Object.entries(FREQUENT).map(([language, words]) => [language, new Set(words.split(" "))]));
 
 /**
- * Return whether a text looks like one language rather than another one: it has more of its frequent words, at least two, or
- * one if the text is short.
+ * Return whether a text looks like one language rather than another: it has more of that language's frequent words, and at
+ * least two of them, or one if the text is short.
  *
  * @param {string} text
  * @param {string} language a language as HTML names it: "de".
  * @param {string} other
- * @returns {boolean} false if the page knows no words of one of the languages.
+ * @returns {boolean} false if the page has no words of one of the languages.
  */
 export function looksLike(text, language, other) {
   if (!WORDS[language] || !WORDS[other]) return false;
   const words = text.toLowerCase().replaceAll("’", "'").match(/[\p{L}\p{M}']+/gu) ?? [];
   const [ours, theirs] = [language, other].map((one) => words.filter((word) => WORDS[one].has(word)).length);
-  const isBeginning = words.length === 1 && words[0].length < 4; // while one types "would", it is "wo"
+  const isBeginning = words.length === 1 && words[0].length < 4; // the first letters of "would" are "wo"
   return !isBeginning && ours >= (words.length > 4 ? 2 : 1) && ours > theirs;
 }
 
@@ -74,7 +74,7 @@ export function withoutUnknown(text, tokenizer) {
   return { text: kept, leftOut: [...leftOut], plain: [...plain] };
 }
 
-/** Show some characters in a sentence; those that can't be seen by their code points. */
+/** List some characters for a sentence, the invisible ones by their code points. */
 export function listCharacters(characters, most = 12) {
   const codes = (character) => Array.from(character, (one) => `U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`).join(" ");
   const shown = characters.slice(0, most).map((one) => (/^[\p{C}\p{M}\p{Z}]+$/u.test(one) ? codes(one) : one));

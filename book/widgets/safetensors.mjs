@@ -15,7 +15,7 @@ export function readTensors(file) {
   const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
   const read = (name) => {
     const { dtype, data_offsets: [from, to] } = header[name];
-    if (!TYPES[dtype]) throw new Error(`${name} has the type ${dtype}; supported are ${Object.keys(TYPES).join(" and ")}`);
+    if (!TYPES[dtype]) throw new Error(`${name} has the type ${dtype}; supported types: ${Object.keys(TYPES).join(", ")}`);
     return new TYPES[dtype](file.slice(start + from, start + to)); // a copy, because it may not be aligned
   };
   const tensors = {};

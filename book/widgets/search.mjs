@@ -45,7 +45,7 @@ export function beamSearch(model, source, settings) {
   }
 }
 
-/** `beamSearch` as a generator that yields after each step, so that a page can draw meanwhile or stop the search. */
+/** `beamSearch` as a generator that yields after each step, so that a page can draw in between or stop the search. */
 export function* beamSearchSteps(model, source, { beamSize = 4, lengthPenalty = 0.6, nBest = 1, trace } = {}) {
   if (!(nBest >= 1 && nBest <= beamSize)) throw new Error(`nBest must be from 1 to beamSize; got nBest ${nBest}, beamSize ${beamSize}`);
   if (!(lengthPenalty >= 0)) throw new Error(`lengthPenalty must not be negative; got ${lengthPenalty}`);

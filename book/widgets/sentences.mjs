@@ -34,8 +34,8 @@ export function splitSentences(text) {
 }
 
 /**
- * Return the beginning of a text: as many whole sentences as fit into a number of characters; if not even the first one
- * fits, as many words, or a part of the first one. A text that fits is returned as it is.
+ * Return the beginning of a text: as many whole sentences as fit into `limit` characters; if not even the first one fits,
+ * as many words; if not even the first word fits, a part of it. A text that fits is returned unchanged.
  *
  * @param {string} text
  * @param {number} limit the largest number of characters, if runs of white space count as one.
@@ -61,7 +61,7 @@ export function shorten(text, limit) {
   return whole || fitting;
 }
 
-/** Return the length of a word without the last ones of its characters that are among some. */
+/** Return the length of a word without those of its last characters that are among `characters`. */
 function lengthWithout(characters, word) {
   let length = word.length;
   while (length && characters.includes(word[length - 1])) length--;

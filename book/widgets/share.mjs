@@ -52,7 +52,7 @@ const meanOf = (heads) =>
  * @param {string[]} shown.target the tokens that are predicted, for the rows.
  * @param {Float32Array[][]} shown.heads the weights of the layer's heads.
  * @param {string} shown.note a line below the map.
- * @returns {HTMLCanvasElement} black on white, whatever the colours of the page are.
+ * @returns {HTMLCanvasElement} black on white, whatever the page's colours.
  */
 export function drawImage({ texts, source, target, heads, note }) {
   const cell = MAP / Math.max(source.length, 8);

@@ -33,7 +33,7 @@ function render({ el }) {
     status.textContent =
       `The model gives the correct token ${percent(p)}, and the target is ${percent(right)}, so a gradient step ${effect}. ` +
       `The loss is ${loss.toFixed(3)} (${(-Math.log(p)).toFixed(3)} without smoothing); ` +
-      (e ? `the lowest possible loss is ${smoothedLoss(right, V, e).toFixed(3)}.` : "the loss has no minimum, it only approaches 0.");
+      (e ? `the lowest possible loss is ${smoothedLoss(right, V, e).toFixed(3)}.` : "the loss has no minimum: it only approaches 0.");
     const probabilities = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 100).concat(0.999);
     const curve = (lossAt) => probabilities.map((x) => [x, lossAt(x)]);
     picture.replaceChildren(chart(

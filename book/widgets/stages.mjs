@@ -110,7 +110,7 @@ export function createStages(chapters) {
     h(
       "p",
       {},
-      "All numbers here are those of your sentence. A strip is a vector, with a colour for each dimension: brown for negative " +
+      "All numbers here come from your sentence. A strip is a vector, with a colour for each dimension: brown for negative " +
         "numbers, teal for positive ones, pale near zero. Point at a strip, or use the arrow keys, to read any of its numbers.",
     ),
     h("h4", {}, "The encoder reads the whole sentence at once"),
@@ -194,7 +194,7 @@ export function createStages(chapters) {
   function drawTokens() {
     const item = (id) => h("li", {}, sentence.vocabulary[id], h("span", {}, `${id}`));
     return [
-      explain("The tokenizer splits the sentence into words and pieces of words from its vocabulary; ▁ marks the start of a word. The model gets only their ids, the numbers.", "08_subword_tokenization"),
+      explain("The tokenizer splits the sentence into words and pieces of words from its vocabulary; ▁ marks the start of a word. The model gets only their ids, the numbers below.", "08_subword_tokenization"),
       h("ol", { class: "tokens", "aria-label": "Tokens of the source, with their ids" }, ...sentence.source.map(item)),
     ];
   }
@@ -209,7 +209,7 @@ export function createStages(chapters) {
   function drawTarget() {
     const ids = sentence.target.slice(0, targetPosition + 1);
     return [
-      explain("The decoder gets <bos>, which marks the beginning, and the tokens that it has written so far, as vectors with positions.", "12_decoding"),
+      explain("The decoder gets <bos>, which marks the beginning, and the tokens that it has written so far, as embeddings plus positions.", "12_decoding"),
       ...drawSums(ids, sentence.model.target_embedding, sentence.record.outputs.target, targetPosition),
     ];
   }
@@ -243,7 +243,7 @@ export function createStages(chapters) {
         ? explain("In every layer, self-attention lets each token gather information from all the others, and a feed-forward network then processes each token by itself.", "06_layers")
         : explain("In every layer, the newest token attends to the tokens written so far, then to the encoder's output, and then goes through a feed-forward network.", "06_layers"),
       ...layers,
-      h("p", {}, isEncoder ? "The encoder's output has a vector for each token; the decoder attends to these:" : "From the last of these vectors, the next token is predicted:"),
+      h("p", {}, isEncoder ? "The encoder's output has a vector for each token; the decoder attends to these:" : "The next token is predicted from the last of these vectors:"),
       thinStrips(ids.map(piece), record.outputs[`${side}_norm`].slice(0, ids.length), position),
     ];
   }
@@ -274,7 +274,7 @@ export function createStages(chapters) {
     return [
       explain("The decoder's last vector is compared with a vector for each token of the vocabulary. Each dot product is a logit: the higher, the better the token fits.", "07_full_model"),
       strips([["the decoder's last vector", sentence.record.outputs.decoder_norm[targetPosition]]]),
-      h("p", {}, `The ${vocabularySize()} logits are between ${format(lowest)} and ${format(highest)}. The highest are:`),
+      h("p", {}, `The ${vocabularySize()} logits range from ${format(lowest)} to ${format(highest)}. The highest are:`),
       tokenTable("logit", (id) => format(logits[id]), (id) => (logits[id] - lowest) / (highest - lowest)),
     ];
   }
@@ -285,7 +285,7 @@ export function createStages(chapters) {
       explain("Softmax turns the logits, divided by the temperature, into probabilities. A low temperature favours the most probable token; a high one makes the tokens more equal.", "12_decoding"),
       temperature.el,
       bars,
-      h("p", {}, "Beam search, which found the translation above, uses temperature 1. Other temperatures matter if the next token is drawn at random."),
+      h("p", {}, "Beam search, which found the translation above, uses temperature 1. Other temperatures matter only if the next token is sampled."),
     ];
   }
 
@@ -306,7 +306,7 @@ export function createStages(chapters) {
     const reason =
       rank === 1 ? "It is the most probable token."
       : isForced ? "This is the longest translation that the search allows, so it has to end here."
-      : `It is only number ${rank}, but with it, the whole translation gets a higher score.`;
+      : `It is only number ${rank}, but the translation as a whole gets a higher score with it.`;
     choice.textContent = `The translation continues with ${piece(id)}, which has a probability of ${probability}. ${reason}`;
     next.textContent = id === EOS ? "Back to the first token" : "Predict the next token";
     return [

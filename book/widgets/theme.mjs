@@ -1,6 +1,6 @@
 // The colours of a widget are those of its surroundings: the book's, else JupyterLab's, else the browser's defaults.
 
-/** For the style of a widget's outermost element. Text and background always come from the same of the three. */
+/** For the style of a widget's outermost element. Text and background always come from the same one of the three. */
 export const THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));

@@ -7,7 +7,7 @@ export const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u20
 
 /** Apply NFKC, and replace white space and "▁", which is SentencePiece's own mark of a space, by single spaces. */
 function tidy(text) {
-  if (/\p{Surrogate}/u.test(text)) throw new Error("the text is not valid Unicode: it has half a character");
+  if (/\p{Surrogate}/u.test(text)) throw new Error("the text is not valid Unicode: it contains half a character");
   return text.normalize("NFKC").replaceAll("▁", " ").split(WHITE_SPACE).filter(Boolean).join(" ");
 }
 

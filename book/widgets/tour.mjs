@@ -21,13 +21,13 @@ export const TOUR_STYLE = `
  * Tab key leads from the panel into that part.
  *
  * @param {Object[]} steps each with a `title`; the `target`, an element whose folds are opened; `text`, two sentences, or a
- *   function that does something and returns a promise of them; and optionally `undo`, called when the step is left. The
- *   function gets another one, which tells whether the step is still shown.
+ *   function that does something and returns a promise of the text; and optionally `undo`, called when the step is left.
+ *   The function is passed a callback that tells whether the step is still shown.
  * @returns {Element} the button that starts the tour.
  */
 export function createTour(steps) {
   let current = null; // the index of the step, or null if the tour is closed
-  let visits = 0; // how often a step was shown or left; only the newest visit of a step may go on
+  let visits = 0; // how often a step was shown or left; only the newest visit of a step may continue
   const title = h("p", { class: "step" });
   const text = h("p", { id: uniqueName("tour"), "aria-live": "polite" });
   const back = h("button", { type: "button", onclick: () => goTo(current - 1) }, "Back");
@@ -83,14 +83,14 @@ export function createTour(steps) {
  * The steps through the live translator, from the top of the page to its bottom.
  *
  * @param {Object<string, Element>} parts what to show: `input`, `tokens`, `embeddings`, `softmax`, `tree` and `heads`.
- * @param {function(function): Promise<string>} ablate switches a head off, and says what happened.
+ * @param {function(function): Promise<string>} ablate switches a head off, and describes the effect.
  * @param {function()} restore switches it on again.
  */
 export const translatorSteps = ({ input, tokens, embeddings, softmax, tree, heads }, ablate, restore) => [
   {
     title: "a sentence",
     target: input,
-    text: "Type a sentence, or press one of the examples. The translation appears while you type, because the model runs in your browser.",
+    text: "Type a sentence, or press one of the examples. The translation appears as you type, because the model runs in your browser.",
   },
   {
     title: "tokens",
@@ -100,12 +100,12 @@ export const translatorSteps = ({ input, tokens, embeddings, softmax, tree, head
   {
     title: "embeddings",
     target: embeddings,
-    text: "Each number selects a vector that the model has learned, the token's embedding, and a second vector for the position is added. A strip of colours is such a vector: brown for negative numbers, teal for positive ones.",
+    text: "Each number selects a vector that the model has learned, the token's embedding, and a second vector for the position is added. Each strip of colours is such a vector: brown for negative numbers, teal for positive ones.",
   },
   {
     title: "probabilities",
     target: softmax,
-    text: "The layers of the encoder and the decoder transform these vectors. What comes out is a probability for each token in the vocabulary of being the next one. Move the slider to see how the temperature changes the probabilities.",
+    text: "The layers of the encoder and the decoder transform these vectors. The output is a probability for each token in the vocabulary: how likely it is to be next. Move the slider to see how the temperature changes the probabilities.",
   },
   {
     title: "the search",
@@ -115,13 +115,13 @@ export const translatorSteps = ({ input, tokens, embeddings, softmax, tree, head
   {
     title: "attention",
     target: heads,
-    text: "In the layers, tokens exchange information by attention. Each square shows one attention head: the lighter a cell, the more its row attends to its column. In cross-attention, a row is the token that is being predicted, and the columns are the tokens of the source.",
+    text: "In the layers, tokens exchange information by attention. Each square shows one attention head: the lighter a cell, the more its row attends to its column. In cross-attention, each row is a token that is being predicted, and the columns are the tokens of the source.",
   },
   { title: "one head switched off", target: heads, text: ablate, undo: restore },
 ];
 
 /**
- * Return the head of cross-attention that a translation depends on most: without it, its probability is lowest.
+ * Return the cross-attention head that a translation depends on most: ablating it lowers the probability most.
  *
  * @param {Object} sentence as in `createStages`.
  * @param {function(): Promise} pause called between the heads, so that the page stays responsive.

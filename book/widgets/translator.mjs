@@ -15,22 +15,22 @@ import { TOUR_STYLE, createTour, mostImportantHead, translatorSteps } from "./to
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
 import { legend, searchTable, searchTree } from "./tree.mjs";
 
-/** Longer input is cut, if possible at the end of a sentence or word, and the page shows a note. */
+/** Longer input is truncated, at the end of a sentence or word if possible, and the page shows a note. */
 const MAX_CHARACTERS = 200, MAX_TOKENS = 64;
 
 /**
- * The page says that the model is guessing if the geometric mean of a sentence's token probabilities is below this. Models of
- * the course come with thresholds of their own, which `python -m book.live_models` measures.
+ * The page says that the model is guessing if the geometric mean of a sentence's token probabilities is below this. The
+ * course's models have thresholds of their own, measured by `python -m book.live_models`.
  */
 const UNSURE = 0.55;
 
 /** Milliseconds of computation after which the browser may draw and handle events. */
 const SLICE = 12;
 
-/** The settings at first, with which the translations of the examples were computed in advance. */
+/** The initial settings, with which the translations of the examples were computed in advance. */
 const BEAM_SIZE = 4, LENGTH_PENALTY = 0.6;
 
-/** Links from another page to that of the live translator, which carry the sentence along. */
+/** Links from other pages to the live translator, which carry the sentence along. */
 const TRANSLATOR_LINKS = 'a[href*="book/live.html"]:not(.notes a)';
 
 const IN_ADVANCE = "The translation shown was computed in advance.";
@@ -40,7 +40,7 @@ const HEAD_GROUPS = {
   cross_attention: [
     "cross-attention",
     "Cross-attention: the translation attends to the source",
-    "A row is the token of the translation that is being predicted, as in the chapters. The decoder has read only the tokens before it. A column is a token of the source.",
+    "Each row is a token of the translation that is being predicted, as in the chapters; the decoder has read only the tokens before it. Each column is a token of the source.",
   ],
   encoder_self: [
     "encoder self-attention",
@@ -50,7 +50,7 @@ const HEAD_GROUPS = {
   decoder_self: [
     "decoder self-attention",
     "Decoder self-attention: the translation attends to itself",
-    "A row is again the token that is being predicted, and the columns are the tokens that the decoder has read: <bos>, which marks the beginning, and then the translation. " +
+    "Each row is again a token that is being predicted; the columns are the tokens that the decoder has read: <bos>, which marks the beginning, then the translation. " +
       "A row can attend to the token right before its own and to earlier ones.",
   ],
 };
@@ -87,7 +87,7 @@ const STYLE = `
 .translator .unsure { margin: .4rem 0; padding-left: .6rem; border-left: 3px solid var(--focus); }
 .translator .notes { flex: 1 0 100%; }
 .translator .notes:empty { display: none; }
-.translator.busy :is(.result, .stages) { opacity: .4; transition: opacity .15s .25s; } /* not while one types, on a fast machine */
+.translator.busy :is(.result, .stages) { opacity: .4; transition: opacity .15s .25s; } /* not during typing, on a fast machine */
 .translator .unsure:empty { display: none; }
 .translator .settings { margin: .6rem 0; }
 .translator .examples { margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; font-size: .85rem; }
@@ -185,7 +185,7 @@ function render({ model, el }) {
     oninput: () => start(200), onkeydown: (event) => { if (event.key === "Enter" && !event.isComposing) translateNow(event); },
   });
   const chosenMenu = h("select", { onchange: () => start(0) });
-  const chosen = h("label", { class: "wide", hidden: true }, "Sentence to look at", chosenMenu);
+  const chosen = h("label", { class: "wide", hidden: true }, "Sentence to inspect", chosenMenu);
   const beamSize = slider("Beam size", { min: 1, max: 8, value: BEAM_SIZE }, () => start(200));
   const lengthPenalty = slider("Length penalty", { min: 0, max: 2, step: 0.1, value: LENGTH_PENALTY }, () => start(200), (value) => value.toFixed(1));
   const share = h(
@@ -261,7 +261,7 @@ function render({ model, el }) {
     });
   }
 
-  /** Show what a link in the address carries; but not again, if the reader comes back to it from another part of the page. */
+  /** Show what a link in the address carries, but not again if the reader returns to it from another part of the page. */
   function restore() {
     if (location.hash === "#tour") tour.click();
     const link = fromFragment(location.hash);
@@ -293,7 +293,7 @@ function render({ model, el }) {
     return new ClipboardItem({ "text/plain": new Blob([link], { type: "text/plain" }) });
   }
 
-  /** Return an image of the translation and of what the last layer attends to in the sentence that is looked at, if it is there. */
+  /** Return an image of the translation and of what the last layer attends to in the chosen sentence, or null if there is none yet. */
   function image() {
     if (finished !== run || !stages.shown()) return null;
     const { source, target, vocabulary, record } = stages.shown();
@@ -308,7 +308,7 @@ function render({ model, el }) {
   /** Copy something to the clipboard, and say so. */
   async function copy(what, make) {
     if (!navigator.clipboard) {
-      status.textContent = "Browsers allow copying only on pages with https.";
+      status.textContent = "Browsers allow copying only on https pages.";
       return;
     }
     const item = make();
@@ -358,13 +358,13 @@ function render({ model, el }) {
     return beamSize.value() === BEAM_SIZE && lengthPenalty.value() === LENGTH_PENALTY && !Object.values(ablated).flat().length;
   }
 
-  /** Dim what belongs to the previous text or settings, until there is something new. */
+  /** Dim the results for the previous text or settings until there are new ones. */
   function setBusy(isBusy) {
     root.classList.toggle("busy", isBusy);
     translation.setAttribute("aria-busy", isBusy);
   }
 
-  /** Translate the sentence, unless something changes within some milliseconds; return whether it was finished. */
+  /** Translate the sentence, unless something changes within `delay` milliseconds; return whether this finished. */
   async function start(delay) {
     const thisRun = ++run;
     const isStale = () => run !== thisRun;
@@ -376,11 +376,11 @@ function render({ model, el }) {
     return isFinished;
   }
 
-  /** Do what `start` says, until the run is stale. */
+  /** Do the work of `start` until the run is stale. */
   async function attempt(delay, isStale) {
     const { sentences, translations } = models[modelMenu.value];
     if (!found.size) translation.textContent = (isInitial() && translations[sentences.indexOf(sentence.value)]) || "";
-    // The page of the live translator goes on with the same sentence.
+    // The live translator's page continues with the same sentence.
     const hash = sentence.value.trim() ? fragment() : "";
     if (folded) document.querySelectorAll(TRANSLATOR_LINKS).forEach((link) => { link.hash = hash; });
     await new Promise((resume) => setTimeout(resume, delay));
@@ -421,7 +421,7 @@ function render({ model, el }) {
     return translator;
   }
 
-  /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence; return whether there was time. */
+  /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence; return whether this finished. */
   async function translate({ model, tokenizer }, isStale) {
     const shortened = truncate(sentence.value);
     const { text, leftOut, plain } = withoutUnknown(shortened, tokenizer);
@@ -446,7 +446,7 @@ function render({ model, el }) {
     }
     showNotes(remarks);
     const startTime = performance.now();
-    const meanwhile = found.size ? " Until then, you see the previous translation." : translation.textContent ? ` ${IN_ADVANCE}` : "";
+    const meanwhile = found.size ? " Meanwhile, you see the previous translation." : translation.textContent ? ` ${IN_ADVANCE}` : "";
     let lastPause = startTime, isSlow = false;
     const goOn = async () => {
       if (performance.now() - lastPause > SLICE) {
@@ -464,7 +464,7 @@ function render({ model, el }) {
     model.ablated = ablated;
     const settings = { beamSize: beamSize.value(), lengthPenalty: lengthPenalty.value(), nBest: beamSize.value() };
     const searchedWith = JSON.stringify([modelMenu.value, settings, ablated]);
-    const known = searchedWith === foundWith ? found : new Map(); // while one types, most sentences stay as they are
+    const known = searchedWith === foundWith ? found : new Map(); // during typing, most sentences stay the same
     const next = new Map();
     for (const [i, one] of sentences.entries()) {
       if (next.has(one)) continue;
@@ -476,7 +476,7 @@ function render({ model, el }) {
     const results = sentences.map((one) => found.get(one));
     translation.textContent = results.map(({ hypotheses }) => tokenizer.decode(hypotheses[0].tokens)).join(" ") || "(an empty translation)";
     unsure.textContent = isOtherLanguage ? "" : doubt(results, sentences, threshold, trainedOn);
-    const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, while one types
+    const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, during typing
     chosenMenu.replaceChildren(...sentences.map((one, i) => h("option", { value: i, selected: i === Math.max(kept, 0) }, one)));
     chosen.hidden = sentences.length === 1;
     if (!(await explain({ model, tokenizer }, results[chosenMenu.value], goOn))) return false;
@@ -484,7 +484,7 @@ function render({ model, el }) {
     const milliseconds = [...found.values()].reduce((total, one) => total + one.milliseconds, 0);
     const report = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
     const isCutOff = ({ source, hypotheses }) => hypotheses[0].tokens.length + 1 === lengthLimit(model, source); // eos counts
-    if (results.some(isCutOff)) report.push("A translation was cut off at the longest length that the search allows.");
+    if (results.some(isCutOff)) report.push("A translation was cut off at the search's maximum length.");
     if (isForeign) report.push("The link is for a model that this page doesn't have.");
     isForeign = false;
     const ablatedCount = Object.values(ablated).flat().length;
@@ -493,13 +493,13 @@ function render({ model, el }) {
     return true;
   }
 
-  /** Show what is to be said of the text, each a text or an element. */
+  /** Show remarks on the text, each a string or an element. */
   function showNotes(remarks) {
     const paragraphs = remarks.map((one) => h("p", { class: "unsure" }, one));
     if (notes.textContent !== paragraphs.map(({ textContent }) => textContent).join("")) notes.replaceChildren(...paragraphs);
   }
 
-  /** Say that the text is in the language that the model translates into, and offer a model of the other direction. */
+  /** Return a remark that the text is in the target language, with an offer to switch to a model for the reverse direction. */
   function otherLanguage() {
     const { languages, reverse } = models[modelMenu.value];
     const [ours, theirs] = languages.map(nameOf);
@@ -524,7 +524,7 @@ function render({ model, el }) {
     return remark;
   }
 
-  /** Return the translations of a source, and how they were found; null if there was no time to finish. */
+  /** Return the translations of a source, and how they were found; null if the run became stale. */
   async function findTranslations(model, source, settings, goOn) {
     const startTime = performance.now(), trace = [];
     const searchSteps = beamSearchSteps(model, source, { ...settings, trace });
@@ -536,19 +536,19 @@ function render({ model, el }) {
     return { source, trace, hypotheses: step.value, milliseconds: performance.now() - startTime };
   }
 
-  /** Return what the page says if the model is unsure of its translation of a sentence, and of which one; otherwise "". */
+  /** Return a warning that names the sentence whose translation the model is least sure of; "" if it is sure of all. */
   function doubt(results, sentences, threshold, trainedOn) {
     const probabilities = results.map(({ hypotheses: [{ tokens, logProbability }] }) => Math.exp(logProbability / (tokens.length + 1))); // eos counts
     const lowest = Math.min(...probabilities);
     if (lowest >= threshold) return "";
     const where = sentences.length > 1 ? ` at “${sentences[probabilities.indexOf(lowest)]}”` : "";
     return (
-      `The model is guessing${where}: it gives its tokens an average probability of only ${Math.round(100 * lowest)} %.` +
-      (trainedOn ? ` It was trained on ${trainedOn}, and on nothing else.` : "")
+      `The model is guessing${where}: its tokens have an average probability of only ${Math.round(100 * lowest)} %.` +
+      (trainedOn ? ` It was trained only on ${trainedOn}.` : "")
     );
   }
 
-  /** Show how a sentence was translated; return whether there was time to finish. */
+  /** Show how a sentence was translated; return whether this finished. */
   async function explain({ model, tokenizer }, { source, trace, hypotheses }, goOn) {
     // Decode the best translation again, token by token, to record what every part computes.
     const record = startRecord();
@@ -561,7 +561,7 @@ function render({ model, el }) {
     }
     best.replaceChildren(nBestTable(hypotheses, tokenizer));
     const text = tokenizer.decode(hypotheses[0].tokens);
-    const label = `Search tree of ${trace.length} candidates. The best translation: ${text}. The same as a table below.`;
+    const label = `Search tree of ${trace.length} candidates. The best translation: ${text}. The table below has the same content.`;
     search = [trace, tokenizer.vocabulary];
     const svg = searchTree(...search, label, form.clientWidth);
     tree.replaceChildren(svg);
@@ -572,7 +572,7 @@ function render({ model, el }) {
     return true;
   }
 
-  /** For the tour: switch off the head that the translation depends on most, and say what this changes. */
+  /** For the tour: switch off the head that the translation depends on most, and describe the effect. */
   async function ablateOneHead(isShown) {
     const changed = "The sentence or the settings have changed: come back to this step in a moment.";
     if (!sentence.value.trim()) return "Type a sentence first, then come back to this step.";
@@ -586,7 +586,7 @@ function render({ model, el }) {
     if (!(await start(0))) return changed;
     const after = translation.textContent;
     const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
-    return `Of all heads of cross-attention, head ${head + 1} in ${layerOf(name)} matters most for this sentence, so it has been switched off. ${change} To test another sentence, go back, type it, and come forward again.`;
+    return `Of all cross-attention heads, head ${head + 1} in ${layerOf(name)} matters most for this sentence, so it has been switched off. ${change} To test another sentence, go back, type it, and return to this step.`;
   }
 
   /** For the tour: undo `ablateOneHead`. */

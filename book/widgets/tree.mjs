@@ -4,7 +4,7 @@
 import { h, withoutMark } from "./html.mjs";
 import { format } from "./parts.mjs";
 
-/** Pixels: a column, which is narrower where there is less room, a row, and the margins, of which the right one has room for a score. */
+/** Pixels: a column, which is narrower where there is less room, a row, and the margins; the right one has room for a score. */
 const COLUMN = 58, NARROWEST = 36, ROW = 46, LEFT = 6, RIGHT = 14;
 const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
 
@@ -18,8 +18,8 @@ export function legend() {
     "p",
     { class: "status" },
     ...entries,
-    "the thick line leads to the best translation; numbers are scores. The search doesn't end with the first <eos>: it goes " +
-      "on until there are as many finished translations as the beam size, and no unfinished one can overtake them.",
+    "the thick line leads to the best translation; numbers are scores. The search doesn't end with the first <eos>: it " +
+      "continues until there are as many finished translations as the beam size, and no unfinished one can overtake them.",
   );
 }
 

@@ -16,7 +16,7 @@ export const VECTORS_STYLE = `
 .translator .thin-strips .current { font-weight: 700; }
 `;
 
-/** Brown is negative and teal is positive, as in the book's figures; zero is transparent, so that it has the page's colour. */
+/** Brown is negative and teal is positive, as in the book's figures; zero is transparent, so it has the page's colour. */
 const NEGATIVE = [191, 129, 45], POSITIVE = [53, 151, 143];
 
 /** Strips start with this many numbers. */

@@ -265,7 +265,7 @@ def test_several_sentences_are_translated_one_by_one_and_each_can_be_looked_at(l
     tab, errors = live
     change(tab, lambda: tab.fill(".translator textarea", TEXT))
     assert tab.inner_text(TRANSLATION) == quantized(load_model(MODEL, "cpu")).translate(TEXT)
-    sentences = tab.get_by_label("Sentence to look at")
+    sentences = tab.get_by_label("Sentence to inspect")
     assert sentences.locator("option").all_inner_texts() == split_sentences(TEXT) and sentences.input_value() == "0"
     assert n_best(tab) == expected("Mr. Smith is here.")
     change(tab, lambda: sentences.select_option("I love you."))
@@ -357,7 +357,7 @@ def test_a_translation_that_was_cut_off_is_reported(live):
     ((best, *_),) = quantized(load_model("pocket-small", "cpu")).beam_search([sentence], 4, 0.6, 4)
     limit = min(len(quantized(load_model("pocket-small", "cpu")).encode(sentence)) + 50, 256)
     is_cut_off = len(best.hypothesis.tokens) + 1 == limit
-    assert ("cut off at the longest length" in tab.inner_text(STATUS)) == is_cut_off
+    assert ("cut off at the search's maximum length" in tab.inner_text(STATUS)) == is_cut_off
     assert errors == []
 
 
@@ -368,7 +368,7 @@ def test_the_page_says_when_the_model_is_guessing(live):
     change(tab, lambda: tab.fill(".translator textarea", "I love you. Bond yields outpaced fiscal stimuli."))
     unsure = tab.inner_text(".translator .unsure")
     assert "The model is guessing at “Bond yields outpaced fiscal stimuli.”" in unsure
-    assert f"trained on {MODELS[MODEL]['trainedOn']}, and on nothing else" in unsure
+    assert f"trained only on {MODELS[MODEL]['trainedOn']}." in unsure
 
 
 def test_the_first_page_translates_and_unfolds_how(opened, address, html):

@@ -89,9 +89,9 @@ def test_vectors_are_those_of_pytorch(tab, expected):
             for attention in attentions:
                 name = attention.removeprefix("masked ").replace("-", "_")
                 update = results[f"outputs.{side}.{i}.{name}"][position]
-                assert_shown(vectors[f"update: the output of {attention}"], update)
+                assert_shown(vectors[f"update: {attention} output"], update)
             feed_forward = results[f"outputs.{side}.{i}.feed_forward"][position]
-            assert_shown(vectors["update: the output of feed-forward network"], feed_forward)
+            assert_shown(vectors["update: feed-forward network output"], feed_forward)
             assert_shown(vectors["x + update"], results[f"outputs.{side}.{i}.residuals.{len(attentions)}"][position])
             inner = results[f"outputs.{side}.{i}.feed_forward.inner"][position].relu()
             assert_shown(vectors["hidden units, after the ReLU"], inner)

@@ -110,7 +110,7 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     before = expected(SENTENCE, model=MODEL)[0][0]
     shown = "The translation stays the same" if best.text == before else f"Before: “{before}” Now: “{best.text}”"
     assert shown in tab.locator(".tour").inner_text()
-    assert "To test another sentence, go back, type it, and come forward again." in tab.locator(".tour").inner_text()
+    assert "To test another sentence, go back, type it, and return to this step." in tab.locator(".tour").inner_text()
 
     tab.evaluate("status => { document.querySelector(status).textContent = '' }", STATUS)
     if leave == "Escape":
