@@ -195,7 +195,7 @@ def registered_twice() -> None:
     [
         (lambda: TABLE.transpose(1, 2), "fewer axes"),
         (lambda: TABLE @ TABLE, "can't be multiplied"),
-        (lambda: TABLE + TABLE.T, "shapes don't fit"),
+        (lambda: TABLE + TABLE.T, "can't be broadcast here"),
         (lambda: TABLE.view(4, 2), "product of the new lengths"),
         (lambda: TABLE.T.view(6), "`reshape` copies"),
         (lambda: bool(TABLE), "as a whole"),
