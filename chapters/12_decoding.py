@@ -751,6 +751,8 @@ for decode in (without_cache, with_cache):
 # %% [markdown]
 # ### One cache for all beams
 #
+# *Optional: no later chapter builds on this section.*
+#
 # In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
 #
 # Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:

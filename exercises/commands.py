@@ -42,7 +42,7 @@ def grade(
         json: Also write the grades, and the numbers of the histogram, to this file as JSON.
         junit: Also write the grades to this file as JUnit XML.
         feedback: Also write a copy of each notebook, with the messages below its answers, to this new folder.
-        seconds: Time limit for each cell, in seconds.
+        seconds: Time limit for each cell, in seconds; for train_your_own, at least 180.
     """
     require_extra("exercises", "nbval", "pytest")
     from exercises.feedback import check_folder, write_feedback
@@ -137,7 +137,7 @@ def watch(
 
     Args:
         topic: A topic, its number, or the path of a notebook.
-        seconds: Time limit for each cell, in seconds.
+        seconds: Time limit for each cell, in seconds; for train_your_own, at least 180.
     """
     require_extra("exercises", "nbval", "pytest")
     from exercises.watch import notebook_to_watch, watch

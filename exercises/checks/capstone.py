@@ -1112,7 +1112,7 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
 
 
 @next_token_logits.mistake(
-    "each decoder layer reads the encoder layer of its own height",
+    "each decoder layer reads the encoder layer with the same number",
     "Your decoder layers read the output of the encoder layer with the same number. All of them should read the "
     "output of the last one.",
 )
