@@ -699,7 +699,7 @@ def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokeniz
     assert "no run folder nowhere" in fails(capsys, *args, "--initial-model", "nowhere")
     for typed in (["--model.d-model", "64"], ["--model.d_model=64"]):  # also where it is the recipe's own value
         message = fails(capsys, *args, *typed, "--initial-model", str(run))
-        assert f"initial model {run}, in which --model.d-model is 32: leave out --model.d-model 64" in message
+        assert f"initial model {run}, whose --model.d-model is 32: leave out --model.d-model 64" in message
 
 
 def test_an_interrupted_fine_tuning_resumes_with_its_own_weights(
@@ -983,7 +983,7 @@ def test_a_line_of_standard_input_that_never_ends_is_refused(
 
 def test_a_beam_whose_masks_do_not_fit_into_memory_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = fails(capsys, "translate", str(run), "a b", "--beam-size", "300000")
-    assert re.match(r"error: the longest sentence needs [\d,.]+ GB with --beam-size 300000, and ", message)
+    assert re.match(r"error: the longest sentence needs [\d,.]+ GB with --beam-size 300000, but ", message)
 
 
 @pytest.mark.parametrize("missing", ["data", "model", "training"])
