@@ -430,7 +430,7 @@ def test_heads_are_in_rows_of_the_same_length_and_the_tree_fits_a_phone(opened, 
             assert tab.eval_on_selector("[data-kind=cross_attention]", rows) == [expected_rows] * 3
             assert tab.eval_on_selector(".translator .tree", fits)
             assert not tab.get_by_text(sideways).is_visible()
-            assert "goes on until there are as many finished translations as the beam size" in tab.inner_text(".how")
+            assert "continues until there are as many finished translations as the beam size" in tab.inner_text(".how")
             change(tab, lambda tab=tab: tab.get_by_label("Beam size", exact=True).fill("8"))
             assert tab.get_by_text(sideways).is_visible() == (not tab.eval_on_selector(".translator .tree", fits))
             assert errors == []
