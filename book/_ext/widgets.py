@@ -26,7 +26,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "everyday": {
         "title": "English to German: everyday sentences",
         "languages": ["en", "de"],
-        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book written by an LLM",
+        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book by an LLM",
         "sentences": [
             "How do I get to the museum from here?",
             "Mum says dinner will be ready in twenty minutes.",
@@ -37,7 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "everyday-de-en": {
         "title": "German to English: everyday sentences",
         "languages": ["de", "en"],
-        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book written by an LLM",
+        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book by an LLM",
         "sentences": [
             "Möchtest du heute Abend mit uns essen?",
             "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
