@@ -141,7 +141,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, a German word can depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the first sentence.
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, a German word can depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the figure above.
 #
 # ## Encoder and decoder
 #

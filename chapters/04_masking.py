@@ -719,7 +719,7 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. (Even with the inverted mask, two outputs depend on their own token, because it makes their query.)
+# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. (Even with the inverted mask, two outputs depend on their own token, through its query.)
 
 # %% tags=["hide-input"]
 Row(

@@ -182,7 +182,7 @@ assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 
 # %%
 ids = torch.tensor([translator.encode("A dog bites a man.")])
-# (1, 8): “bites” is two tokens
+# (1, 8), because "bites" is two tokens
 permutation = torch.randperm(ids.size(1))
 output, _ = without_positions.encode(ids)  # (1, 8, d_model)
 output_of_permuted, _ = without_positions.encode(ids[:, permutation])

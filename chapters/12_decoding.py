@@ -531,7 +531,7 @@ assert round(per_token, 1) == -1.5
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −10.9.
 # - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.5 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
 #
-# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` is dropped at the first step: an error of the search hides the model's mistake.
+# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` drops out of the beam at the first step: a *search error* hides the model's mistake.
 #
 # ## What a wider beam costs
 #
@@ -939,7 +939,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. For this case, the package limits weights to −63 to 63, so that sums stay small enough for float32 to represent them exactly. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. So that float32 can represent the sums exactly, the package rounds weights to integers from only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)

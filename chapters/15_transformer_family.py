@@ -550,7 +550,7 @@ assert bert_all > both_all + 0.08 > next_all + 0.08 and guess_all < 0.4
 assert bert_hard > both_hard + 0.25
 
 # %% [markdown]
-# BERT clearly beats both tables, and it is mostly right where the next word misleads, so it uses more context than that word, and it generalises to neighbours that the tables haven't seen.
+# BERT clearly beats both tables, and it is mostly right where the next word misleads, so it uses more of the context than the next word.
 
 # %% [markdown]
 # ## Fine-tuning: one task, some labels
