@@ -30,11 +30,7 @@ def ablated_head(
     if len(intact) != len(ablated):
         raise ValueError(f"the translations have {len(intact)} and {len(ablated)} words; both need the same number")
     with style.in_style():
-        figure, axes = style.new_figure(WIDTH, 2.3)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, WIDTH)
-        axes.set_ylim(-1.55, 0.75)
-        axes.axis("off")
+        figure, axes = style.new_drawing(WIDTH, 2.3, (0, WIDTH), (-1.55, 0.75))
         xs = centres(words)
         for index, (x, word) in enumerate(zip(xs, words, strict=True)):
             colour = style.QUERY if index in queries else "none"

@@ -30,11 +30,7 @@ def architecture(config: ModelConfig) -> Figure:
     if (config.norm, config.positions, config.tie_embeddings) != ("post", "sinusoidal", "all"):
         raise ValueError("the figure shows the paper's model: post-norm, sinusoidal positions, one shared matrix")
     with style.in_style():
-        figure, axes = style.new_figure(4.4, 5.7)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, 9.85)
-        axes.set_ylim(0.2, 13.5)
-        axes.axis("off")
+        figure, axes = style.new_drawing(4.4, 5.7, (0, 9.85), (0.2, 13.5))
 
         def box(
             x: float, y: float, text: str, colour: str = style.INK, width: float = 3.2, shaded: bool = False

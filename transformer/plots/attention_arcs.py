@@ -20,11 +20,7 @@ def attention_arcs(sentences: Sequence[Sequence[str]], query: int, weights: Tens
             drawn.
     """
     with style.in_style():
-        figure, axes = style.new_figure(WIDTH, 1.0 * len(sentences))
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, WIDTH)
-        axes.set_ylim(-0.2, len(sentences) - 0.2)
-        axes.axis("off")
+        figure, axes = style.new_drawing(WIDTH, 1.0 * len(sentences), (0, WIDTH), (-0.2, len(sentences) - 0.2))
         for number, (words, row) in enumerate(zip(sentences, weights.tolist(), strict=True)):
             y, xs = len(sentences) - 1 - number, centres(words)
             strongest = max(range(len(words)), key=lambda key: row[key])

@@ -33,11 +33,7 @@ def attention_lines(
         highlighted: the queries whose lines are coloured; the others are grey.
     """
     with style.in_style():
-        figure, axes = style.new_figure(WIDTH, 1.8)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, WIDTH)
-        axes.set_ylim(-0.4, 1.4)
-        axes.axis("off")
+        figure, axes = style.new_drawing(WIDTH, 1.8, (0, WIDTH), (-0.4, 1.4))
         above, below = centres(keys), centres(queries)
         for query, row in enumerate(weights.tolist()):
             for key, weight in enumerate(row):

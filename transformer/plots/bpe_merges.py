@@ -85,11 +85,9 @@ def morpheme_boundaries(words: Mapping[str, Sequence[str]], morphemes: Sequence[
     """
     longest = max(map(len, words))
     with style.in_style():
-        figure, axes = style.new_figure(min(5.0, 0.22 * longest), 0.4 * len(words))
-        axes.set_position((0, 0, 1, 1))
-        axes.axis("off")
-        axes.set_xlim(0, longest)
-        axes.set_ylim(len(words) - 0.4, -0.6)
+        figure, axes = style.new_drawing(
+            min(5.0, 0.22 * longest), 0.4 * len(words), (0, longest), (len(words) - 0.4, -0.6)
+        )
         for row, (subwords, parts) in enumerate(zip(words.values(), morphemes, strict=True)):
             cuts = _ends(subwords)
             for start, end in pairwise(cuts):
@@ -112,11 +110,9 @@ def segmentations(rows: Mapping[str, Sequence[str]], unknown: Collection[str] = 
     """
     length = max(len("".join(tokens)) for tokens in rows.values())
     with style.in_style():
-        figure, axes = style.new_figure(min(4.8, 0.24 * length), 0.55 * len(rows))
-        axes.set_position((0, 0, 1, 1))
-        axes.axis("off")
-        axes.set_xlim(0, length)
-        axes.set_ylim(1.6 * len(rows) - 1.1, -0.9)
+        figure, axes = style.new_drawing(
+            min(4.8, 0.24 * length), 0.55 * len(rows), (0, length), (1.6 * len(rows) - 1.1, -0.9)
+        )
         for row, (name, tokens) in enumerate(rows.items()):
             y = 1.6 * row
             axes.text(0.1, y - 0.68, f"{name}: {len(tokens)} token{'s' * (len(tokens) > 1)}", fontsize=10, va="center")

@@ -20,11 +20,7 @@ BRANCH = 2.5
 def decoder_layer() -> Figure:
     """Draw a decoder layer with post-norm; the residual stream is pink, runs upwards, and passes three sublayers."""
     with style.in_style():
-        figure, axes = style.new_figure(4.2, 5.2)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(-1.4, 8.0)
-        axes.set_ylim(-1.2, 11.6)
-        axes.axis("off")
+        figure, axes = style.new_drawing(4.2, 5.2, (-1.4, 8.0), (-1.2, 11.6))
         draw_stream(axes, 0, -0.3, 11.5)
         axes.text(-1.3, -0.8, "target representations", ha="left", va="center", fontsize=9.5)
         for number, (name, note) in enumerate(NOTES.items()):

@@ -19,11 +19,7 @@ def head_lines(weights: Tensor, queries: Sequence[str], keys: Sequence[str], tit
     """
     rows = max(len(queries), len(keys))
     with style.in_style():
-        figure, axes = style.new_figure(2.1, 0.24 * (rows + 1.4))
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, 2.1)
-        axes.set_ylim(rows - 0.5, -1.9)
-        axes.axis("off")
+        figure, axes = style.new_drawing(2.1, 0.24 * (rows + 1.4), (0, 2.1), (rows - 0.5, -1.9))
         axes.text(1.05, -1.75, title, ha="center", va="top", fontsize=11)
         for x, label, words, colour, align in (
             (0.7, "query", queries, style.QUERY, "right"),

@@ -37,11 +37,9 @@ def matched_runs(hypotheses: Mapping[str, str], reference: str) -> Figure:
         reference: the reference translation, drawn above the others.
     """
     with style.in_style():
-        figure, axes = style.new_figure(WIDTH, 0.45 + ROW * len(hypotheses))
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, WIDTH)
-        axes.set_ylim(-0.1 - ROW * len(hypotheses), 0.35)
-        axes.axis("off")
+        figure, axes = style.new_drawing(
+            WIDTH, 0.45 + ROW * len(hypotheses), (0, WIDTH), (-0.1 - ROW * len(hypotheses), 0.35)
+        )
         axes.text(LEFT - 0.1, 0, "ref.", ha="right", style="italic", fontsize=FONT_SIZE)
         axes.text(LEFT, 0, reference, fontsize=FONT_SIZE)
         for row, (label, hypothesis) in enumerate(hypotheses.items(), 1):

@@ -47,11 +47,7 @@ def model_map(*parts: str) -> Figure:
     if unknown := sorted(set(parts) - set(PARTS)):
         raise ValueError(f"the map has no part {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, PARTS))}")
     with style.in_style():
-        figure, axes = style.new_figure(3.7, 3.09)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, 12.2)
-        axes.set_ylim(0, 10.19)
-        axes.axis("off")
+        figure, axes = style.new_drawing(3.7, 3.09, (0, 12.2), (0, 10.19))
         line = partial(axes.plot, solid_capstyle="butt", zorder=0.5)
 
         def box(x: float, y: float, part: str, colour: str, width: float = 2 * SIDE, edge: float = 1.2) -> None:

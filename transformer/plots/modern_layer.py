@@ -15,11 +15,7 @@ LAYERS = {
 def modern_layer() -> Figure:
     """Draw both layers; the residual stream is pink and runs upwards."""
     with style.in_style():
-        figure, axes = style.new_figure(5.0, 3.6)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(-1.6, 9.6)
-        axes.set_ylim(-1.0, 7.6)
-        axes.axis("off")
+        figure, axes = style.new_drawing(5.0, 3.6, (-1.6, 9.6), (-1.0, 7.6))
         for x, (name, (placement, norm, parts)) in zip((0.0, 5.6), LAYERS.items(), strict=True):
             draw_stream(axes, x, -0.3, 7.5)
             axes.text(x + 1.5, -0.75, name, ha="center", va="center", fontsize=12)

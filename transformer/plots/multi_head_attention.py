@@ -57,11 +57,7 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
     rows = [2.0 + (length + 2.3) * i for i in range(4)]  # projections, scores, weights and outputs, concatenation
     right, bottom = lefts[-1] + width, rows[3] + length + 0.9
     with style.in_style():
-        figure, axes = style.new_figure(5, 5 * bottom / (right + 0.2))
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, right + 0.2)
-        axes.set_ylim(bottom, 0)
-        axes.axis("off")
+        figure, axes = style.new_drawing(5, 5 * bottom / (right + 0.2), (0, right + 0.2), (bottom, 0))
 
         def write(x: float, y: float, text: str, size: float = 9) -> None:
             axes.text(x, y, text, ha="center", va="center", fontsize=size)
@@ -126,11 +122,7 @@ def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles:
     right = first + n_heads * d_head + (n_heads - 1) * 0.7
     bottom = length + 1.9
     with style.in_style():
-        figure, axes = style.new_figure(4.4, 4.4 * bottom / right)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, right + 0.1)
-        axes.set_ylim(bottom, 0)
-        axes.axis("off")
+        figure, axes = style.new_drawing(4.4, 4.4 * bottom / right, (0, right + 0.1), (bottom, 0))
 
         def write(x: float, y: float, text: str, align: str = "center") -> None:
             axes.text(x, y, text, ha=align, va="center", fontsize=10)

@@ -14,11 +14,7 @@ STEP = 3.6
 def norm_placement() -> Figure:
     """Draw an encoder layer with post-norm and one with pre-norm; the residual stream is pink and runs upwards."""
     with style.in_style():
-        figure, axes = style.new_figure(4.3, 4.3)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(-1.0, 8.6)
-        axes.set_ylim(-1.0, 9.6)
-        axes.axis("off")
+        figure, axes = style.new_drawing(4.3, 4.3, (-1.0, 8.6), (-1.0, 9.6))
         for x, name in ((0.0, "post-norm"), (4.75, "pre-norm")):
             post = name == "post-norm"
             draw_stream(axes, x, -0.3, 9.5)

@@ -34,11 +34,7 @@ def parameter_squares(config: ModelConfig) -> Figure:
     with style.in_style():
         width = right + len(decoder)
         height = below + rows + 1
-        figure, axes = style.new_figure(5.0, 5.0 * (height + 2) / width)
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(0, width)
-        axes.set_ylim(height, -2)
-        axes.axis("off")
+        figure, axes = style.new_drawing(5.0, 5.0 * (height + 2) / width, (0, width), (height, -2))
         layers = f"{config.n_layers} layers" if config.n_layers > 1 else "1 layer"
         for x, name, colours in ((0.0, "Encoder", encoder), (right, "Decoder", decoder)):
             axes.text(x, -1.05, f"{name}: {layers}", fontsize=10.5)

@@ -213,6 +213,17 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def new_drawing(
+    width: float, height: float, x_limits: tuple[float, float], y_limits: tuple[float, float]
+) -> tuple[Figure, Axes]:
+    """Return a figure like `new_figure`, for a drawing: the axes fill it, and are hidden."""
+    figure, axes = new_figure(width, height)
+    axes.set_position((0, 0, 1, 1))
+    axes.set(xlim=x_limits, ylim=y_limits)
+    axes.axis("off")
+    return figure, axes
+
+
 def escape_label(text: object) -> str:
     """Escape a text that may be anything, such as a token or the name of a run, so that it is drawn literally.
 

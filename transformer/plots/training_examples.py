@@ -17,11 +17,7 @@ def training_examples(inputs: Sequence[str], labels: Sequence[str]) -> Figure:
     """
     length = len(inputs)
     with style.in_style():
-        figure, axes = style.new_figure(4.2, 0.36 * (length + 1))
-        axes.set_position((0, 0, 1, 1))
-        axes.set_xlim(-1.1, 1.4 * length + 2.1)
-        axes.set_ylim(length, -1)
-        axes.axis("off")
+        figure, axes = style.new_drawing(4.2, 0.36 * (length + 1), (-1.1, 1.4 * length + 2.1), (length, -1))
         axes.text(0.7 * length, -0.5, "what it can see", ha="center", va="center", fontsize=10, style="italic")
         axes.text(1.4 * length + 1.35, -0.5, "what it predicts", ha="center", va="center", fontsize=10, style="italic")
         for row, label in enumerate(labels):
