@@ -1026,7 +1026,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass, which grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured about a tenth less for the first two bars:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass; they grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured about a tenth less for the first two bars:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
