@@ -273,5 +273,13 @@ def test_any_text_has_scores(references: list[str], language: str, data: st.Data
     scores = score_translations(hypotheses, references, language)
     assert all(0 <= score.value <= 100 + 1e-9 for score in scores)
     assert len(scores) == 7 and all(asdict(score) for score in scores)
-    spaced = ([" ".join(s.split()) for s in side] for side in (hypotheses, references))
-    assert score_translations(*spaced, language) == scores, "white space does not matter"
+    spaced = ([single_spaced(line) for line in side] for side in (hypotheses, references))
+    assert score_translations(*spaced, language) == scores, "the amount of white space does not matter"
+
+
+def single_spaced(line: str) -> str:
+    """Return a line with a space in place of all white space, also at the beginning, but without any at the end.
+
+    A space at the beginning matters to sacreBLEU's ``intl``: it splits the punctuation from " :0", but not from ":0".
+    """
+    return " " * line[:1].isspace() + " ".join(line.split())
