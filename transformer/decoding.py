@@ -124,7 +124,8 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
     Raises:
         UserError: if ``max_new_tokens`` is less than 1, or the model outputs NaN.
     """
-    return _generate(model, source, lambda logits: logits.argmax(-1), max_new_tokens)
+    # On a CPU, PyTorch's max is about three times as fast as its argmax.
+    return _generate(model, source, lambda logits: logits.max(-1).indices, max_new_tokens)
 
 
 def sample(
@@ -200,6 +201,7 @@ def _generate(
         is_nan = logits.amax(-1).isnan()
         logits[:, PAD] = logits[:, BOS] = -torch.inf  # never generated
         tokens = choose(logits).masked_fill(at_limit, EOS).where(~is_nan, -1)
+        del logits  # the next step's logits can use the same memory
         chosen = tokens.tolist()  # the only read from the device in a step
         if -1 in chosen:
             raise UserError(NAN_MESSAGE)
@@ -285,6 +287,7 @@ def beam_search(
         # Each prefix has one eos, so beam_size of the 2 · beam_size best candidates are certain to continue. These are
         # among the 2 · beam_size best of each prefix.
         next_log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits == length)
+        del logits  # the next step's logits can use the same memory
         totals = log_probabilities[:, :, None] + next_log_probs  # (sentences, beams, candidates)
         best, indices = totals.flatten(1).topk(2 * beam_size)
         step = _Step.read(best, indices // next_log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
