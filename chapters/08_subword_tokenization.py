@@ -344,7 +344,7 @@ ranks = {merge.pair: merge.rank for merge in merges}
 print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
 
 # %% [markdown]
-# **Move the slider** to apply fewer or more merges to six words. Each step of the slider is a merge that changes one of them, and the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces?
+# **Move the slider** to apply fewer or more merges to six words. Each step of the slider is a merge that changes one of them, and the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Do the three German compounds end up in pieces that mean something? The section *Where German compounds are split* asks this about more words.
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"

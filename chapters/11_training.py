@@ -452,7 +452,7 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 #
 # ## Gradient clipping
 #
-# The **gradient norm** is the length of the vector that holds all gradients of the model: the root of the sum of their squares. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`, as if they had been read from a file with the wrong encoding:
+# Now and then a batch has an unusually large gradient, and the step taken with it could undo many others. To notice such a batch, we measure the **gradient norm**, the length of the vector that holds all gradients of the model: the root of the sum of their squares. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`, as if they had been read from a file with the wrong encoding:
 
 
 # %% tags=["hide-input"]
@@ -520,7 +520,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# Now and then the gradient is unusually large. The cause may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, one such step could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, the next step is as large as the gradient. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
