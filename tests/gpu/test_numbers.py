@@ -109,7 +109,7 @@ def test_logits_are_not_rounded(dtype: torch.dtype, with_gradients: bool, name: 
     device = choose_device(name, "fp32").torch_device
     states, weight = (torch.randn(*size, dtype=torch.float64).to(dtype) for size in ((3, 5, 64), (1000, 64)))
     with torch.set_grad_enabled(with_gradients):
-        logits = linear_in_float32(states.to(device), weight.float().to(device).requires_grad_())
+        logits = linear_in_float32(states.to(device), weight.detach().float().to(device).requires_grad_())
     assert logits.dtype == torch.float32 and logits.requires_grad == with_gradients
     assert distance(logits.detach(), states.double() @ weight.double().T) < ERRORS[torch.float32]
 
