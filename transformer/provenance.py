@@ -85,6 +85,7 @@ def processor() -> str:
         name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         name = platform.processor() or platform.machine()
+    name = name.replace("(R)", "").replace("(TM)", "")
     return f"{name} with {torch.backends.cpu.get_cpu_capability()}"
 
 

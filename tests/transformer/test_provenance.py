@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import transformer.provenance
-from transformer.provenance import command, commit, provenance, versions
+from transformer.provenance import command, commit, processor, provenance, versions
 
 ENVIRONMENT = {
     **os.environ,
@@ -100,6 +100,11 @@ def test_all_of_it_can_be_saved_as_json() -> None:
     assert json.loads(json.dumps(record)) == record
     assert record["device"] == "a device" and f"{os.cpu_count()} cores" in record["machine"]
     assert record["versions"].startswith(f"Python {sys.version.split()[0]}, torch ")
+
+
+def test_a_cpu_is_named_without_trademark_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda _: "processor : 0\nmodel name : Intel(R) Xeon(R) CPU E5\n")
+    assert processor().startswith("Intel Xeon CPU E5 with ")
 
 
 def test_a_missing_package_is_named() -> None:
