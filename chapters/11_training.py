@@ -520,7 +520,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, the step grows in proportion. Adam softens the blow, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, the step is proportional to the gradient. Adam softens the blow, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
