@@ -93,11 +93,11 @@ STEPS: dict[str, Step] = {
     "attention": Step("Which of PyTorch's attention backends is fastest?", **_measure("attention")),
     "base-eager": Step(
         "How fast are training steps of the base model?",
-        **_bench("wmt14-base", "--steps", "50", "--compile", "no", quick=["--steps", "1"]),
+        **_bench("wmt14-base", "--rounds", "10", "--compile", "no", quick=["--rounds", "1"]),
     ),
     "base-compiled": Step(
         "How much faster are these steps with torch.compile?",
-        **_bench("wmt14-base", "--steps", "50", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
+        **_bench("wmt14-base", "--rounds", "10", "--compile", "yes", quick=["--rounds", "1", "--compile", "no"]),
     ),
     "ladder": Step(
         "How much faster do training steps get with each change, added to those before it?", **_measure("ladder")
@@ -107,7 +107,7 @@ STEPS: dict[str, Step] = {
     "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
     "big-compiled": Step(
         "How fast are training steps of the big model?",
-        **_bench("wmt14-big", "--steps", "20", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
+        **_bench("wmt14-big", "--rounds", "5", "--compile", "yes", quick=["--rounds", "1", "--compile", "no"]),
     ),
     "implementations": Step(
         "How do other implementations compare?",

@@ -1303,15 +1303,8 @@ if log.exists():  # not in Colab
     for name in ("base-eager", "base-compiled", "big-compiled"):
         text = (results / "gpu" / f"{name}.json").read_text("utf-8")
         assert '"NVIDIA H200 in bf16' in text and '"data": "random"' in text
-        (bench[name],) = json.loads(text)["results"]["recipes"]
-    speeds = {
-        name: [i["speeds"] for i in record["implementations"][:2]]
-        for name, record in bench.items()
-    }
+        (bench[name],) = json.loads(text)["results"]["benchmarks"]
     base, big = bench["base-compiled"], bench["big-compiled"]
-    for name, ratio in (("base-compiled", 1.8), ("big-compiled", 2.1)):
-        ratios = [ours / theirs for ours, theirs in zip(*speeds[name], strict=True)]
-        assert round(statistics.median(ratios), 1) == ratio, name
     assert round(base["flops"] / 989e12 * 1e3, 1) == 10.0
     peak = (
         max(big["implementations"][2]["speeds"])
@@ -1329,7 +1322,7 @@ if log.exists():  # not in Colab
 # %% [markdown]
 # At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone, or 26% of the data sheet's peak if padding isn't counted as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
-# Compared with a compiled `torch.nn.Transformer`, our steps were 2.1 times as fast for the big model and 1.8 times for the base model. [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU.
+# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. They don't include a fair comparison with `torch.nn.Transformer`: in our benchmark, it computed its logits in float32, for which the data sheet promises less than a tenth of the speed of bfloat16. We noticed this only after the measurements.
 
 # %% tags=["remove-cell"]
 for file, speed, share in (
@@ -1343,7 +1336,7 @@ for file, speed, share in (
         facts = json.loads((results / f"{file}.json").read_text("utf-8"))
         facts = facts.get("results", facts)
         ours, *_, products = (
-            row["speeds"] for row in facts["recipes"][0]["implementations"]
+            row["speeds"] for row in facts["benchmarks"][0]["implementations"]
         )
         ours = statistics.median(ours)
         rounded = f"{round(ours, 2 - math.floor(math.log10(ours))):,.0f}"

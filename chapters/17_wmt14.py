@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders to find out. We haven't trained this model at full size yet. Our few attempts on real text were short and had a shortened warm-up, and with Adam, as in the paper, the model learned little. At the speed that we measured over twenty steps on one H200 (26% utilisation), the full training would take about an hour.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders to find out. We haven't trained this model at full size yet. Our few attempts on real text took minutes and had an eighth of the paper's warm-up. With Adam, as in the paper, the model then learned next to nothing, as others have found before us; this says nothing about the paper's own recipe. At the speed that we measured over twenty steps on one H200 (26% utilisation), the full training would take about an hour.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -325,7 +325,7 @@ if stored.exists():  # not in Colab
         f.stem: json.loads(f.read_text("utf-8")) for f in stored.glob("*.json")
     }
     bench = {
-        name: files[f"{name}-compiled"]["results"]["recipes"][0]
+        name: files[f"{name}-compiled"]["results"]["benchmarks"][0]
         for name in ("base", "big")
     }
     flop_per_token = {  # counts padding
@@ -390,7 +390,7 @@ if stored.exists():  # not in Colab
 # </details>
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam, the model learned little more than how frequent each token is; at about half the learning rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam and a highest learning rate of 0.0009, the model learned little more than how frequent each token is; at about half that rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) saw the same with a post-norm model on another corpus: after a warm-up of 500 steps to a rate of 0.001 it reached 2.8 BLEU, and 31.2 with half that rate. The paper's 4,000 steps to 0.0007 are far from this edge. With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 #

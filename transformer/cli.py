@@ -25,7 +25,7 @@ SUMMARIES = {
     "attention": "Save an interactive page that shows the beam search and the attention of every head of a model.",
     "export": "Export a trained model for others: weights in half precision, tokenizer, scores and a model card.",
     "parameters": "Count the parameters of an architecture, by component.",
-    "bench": "Compare speed and memory with other implementations, or measure how fast recipes train.",
+    "bench": "Compare speed and memory with other implementations, and measure how fast recipes train.",
 }
 """The commands, each with the first line of its docstring; importing them all for the help would take seconds."""
 

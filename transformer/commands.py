@@ -596,23 +596,21 @@ def bench(
     threads: Annotated[
         int | None, arg(metavar="INT", help_behavior_hint="(default: PyTorch's number of threads)")
     ] = None,
-    rounds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 5)")] = None,
-    steps: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 20, or 3 with --quick)")] = None,
+    rounds: int = 5,
     compile: Compile = "auto",
     quick: FlagCreatePairsOff[bool] = False,
     output: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
 ) -> None:
-    """Compare speed and memory with other implementations, or measure how fast recipes train.
+    """Compare speed and memory with other implementations, and measure how fast recipes train.
 
     Benchmarks:
-        train: a training step, compared with torch.nn.Transformer
+        train: training steps of a small model, compared with torch.nn.Transformer
         loss: the projection to the vocabulary and the loss, compared with two ways to write them in PyTorch
         beam: beam search, compared with a search without a cache, Hugging Face's Marian and CTranslate2
         beam-long: beam search for long translations, compared with CTranslate2
         beam-short: beam search for short translations, compared with CTranslate2
         greedy: greedy search, compared with Hugging Face's Marian and CTranslate2
         int8: beam search with 8-bit integers and in fp32, on the CPU, compared with CTranslate2
-        processes: a training step in one process per GPU, or in two on a CPU, compared with a single process
 
     Examples:
         transformer bench
@@ -622,29 +620,20 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Benchmarks or recipes.
+        names: Benchmarks, or recipes, whose training is compared with torch.nn.Transformer and with the device's peak.
         device: Where to run.
-        threads: CPU threads of each implementation; the benchmark `processes` always uses one per process.
-        rounds: For benchmarks: timed rounds of each implementation.
-        steps: For recipes: measured training steps.
-        compile: For recipes: compile the model, as in train.
+        threads: CPU threads of each implementation.
+        rounds: Timed rounds of each implementation; in training, a round is five steps.
+        compile: Compile the models that are trained, as in train.
         quick: Run a tiny version, only to check that everything works.
         output: A JSON file to write the measurements to.
     """
     from transformer.bench.benchmarks import BENCHMARKS, run_benchmarks
-    from transformer.bench.recipe import measure_recipes
     from transformer.bench.runner import BenchmarkOptions
 
     for name in names:
         check_name(name, [*BENCHMARKS, *RECIPES], "benchmark or recipe")
-    recipes = {name: RECIPES[name] for name in names if name in RECIPES}
-    if recipes and len(recipes) < len(set(names)):
-        raise UserError("give either benchmarks or recipes, not both")
-    if recipes and rounds is not None:
-        raise UserError("--rounds is for benchmarks; use --steps for recipes")
-    if not recipes and (steps is not None or compile != "auto"):
-        raise UserError("--steps and --compile are for recipes; use --rounds for benchmarks")
-    for flag, number in (("--rounds", rounds), ("--steps", steps), ("--threads", threads)):
+    for flag, number in (("--rounds", rounds), ("--threads", threads)):
         if number is not None and number < 1:
             raise UserError(f"{flag} must be at least 1; got {number}")
     if threads is not None and threads > (cores := os.cpu_count() or 1):
@@ -652,13 +641,9 @@ def bench(
     if output and output.suffix != ".json":
         raise UserError(f"--output must be a .json file; got {output}")
     chosen = choose_device(device, precision)
-    options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), quick)
-    if recipes:
-        steps = steps or (3 if quick else 20)
-        texts = measure_recipes(recipes, options, steps, should_compile(compile, chosen), output)
-    else:
-        texts = run_benchmarks(names or tuple(BENCHMARKS), options, rounds or 5, output)
-    for text in texts:
+    compiled = should_compile(compile, chosen)
+    options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), compiled, quick)
+    for text in run_benchmarks(names or tuple(BENCHMARKS), options, rounds, output):
         print(text, end="\n\n", flush=True)
 
 

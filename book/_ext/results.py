@@ -26,7 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
 
 from book.everyday import HUNDREDS, count_right, read_judgements, read_sentences
-from transformer.bench import recipe, report
+from transformer.bench import report
 from transformer.bench.runner import Measurement
 from transformer.config import OLD_NAMES
 from transformer.evaluation.evaluate import read_scores
@@ -393,24 +393,22 @@ def speed(root: Path) -> list[Part]:
     tables: list[Part] = []
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
         facts = read(path)
-        recipes = facts.get("recipes", [])
-        method = facts.get("rounds") or facts.get("steps")
-        found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {method}."]
+        found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {facts['rounds']}."]
         found += benchmark_tables(facts)
         ratios: dict[str, list[float]] = {}
-        for benchmark in facts.get("benchmarks", []):
+        for benchmark in facts["benchmarks"]:
             if benchmark["name"] in COMPARED:
                 rows = [Measurement(**row) for row in benchmark["implementations"]]
                 ratios |= speed_ratios(COMPARED[benchmark["name"]], rows)
-        found += [recipe.tables(record) + earlier_version(record) for record in recipes]
         found.append(table(ORIGIN, [origin(facts)], kind="long-end"))
         cpu, threads = facts["machine"].split(",")[0], facts["threads"]
         trained = [
-            f"`{record['recipe']}`{', an earlier version' if earlier_version(record) else ''}"
+            f"`{record['name']}`{', an earlier version' if earlier_version(record) else ''}"
             f"{', compiled' if record['compiled'] else ''}"
-            for record in recipes
+            for record in facts["benchmarks"]
+            if "compiled" in record
         ]
-        names = [f"`{benchmark['name']}`" for benchmark in facts.get("benchmarks", [])]
+        names = [f"`{benchmark['name']}`" for benchmark in facts["benchmarks"] if "compiled" not in benchmark]
         title = f"Training {', '.join(trained)}" if trained else "Against other implementations"
         if names and not ratios:
             title += f", {', '.join(names)}"
@@ -423,22 +421,28 @@ def speed(root: Path) -> list[Part]:
 
 def earlier_version(record: Mapping[str, Any]) -> str:
     """Return a note if a recipe's model had a different size when it was measured, else ""."""
-    today = RECIPES[record["recipe"]].model.n_parameters
+    today = RECIPES[record["name"]].model.n_parameters
     if record["parameters"] == today:
         return ""
     return (
-        f"\n\nThis measured an earlier version of `{record['recipe']}`, with {record['parameters']:,} parameters. "
+        f"\n\nThis measured an earlier version of `{record['name']}`, with {record['parameters']:,} parameters. "
         f"The current one has {today:,} and hasn't been measured yet."
     )
 
 
 def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
-    """Return a table for each benchmark of a file."""
+    """Return the tables of each benchmark of a file."""
     return [
-        f"**{benchmark['name']}:** {benchmark['title']}\n\n"
-        + report.table([Measurement(**row) for row in benchmark["implementations"]], benchmark["unit"])
-        for benchmark in facts.get("benchmarks", [])
+        f"**{benchmark['name']}:** {benchmark['title']}\n\n{measurements(benchmark)}"
+        + (earlier_version(benchmark) if "compiled" in benchmark else "")
+        for benchmark in facts["benchmarks"]
     ]
+
+
+def measurements(benchmark: Mapping[str, Any]) -> str:
+    """Return the table of a benchmark and, if it measured the training of a recipe, what follows from it."""
+    shown = report.table([Measurement(**row) for row in benchmark["implementations"]], benchmark["unit"])
+    return f"{shown}\n\n{report.step_table(benchmark)}" if "compiled" in benchmark else shown
 
 
 def decoding_trials(root: Path) -> list[Part]:
@@ -510,10 +514,10 @@ def gpu(root: Path) -> list[Part]:
         return [MISSING]
     parts: list[Part] = []
     for facts in found.values():
-        recipes = facts["results"].get("recipes", []) if isinstance(facts["results"], dict) else []
-        for record in recipes:
-            compiled = "compiled" if record["compiled"] else "not compiled"
-            parts.append(f"**Training**, {compiled}, on one {gpu_name(facts)}\n\n{recipe.tables(record)}")
+        benchmarks = facts["results"]["benchmarks"] if isinstance(facts["results"], dict) else []
+        for one in benchmarks:
+            how = f"{one['title']}, on one {gpu_name(facts)}"
+            parts.append(f"**Training {one['name']}:** {how}\n\n{measurements(one)}")
     if "ladder" in found:
         title = f"**One change after another** on one {gpu_name(found['ladder'])}"
         parts.append(f"{title}, training steps of the base model\n\n{ladder(found['ladder']['results'])}")

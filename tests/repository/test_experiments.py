@@ -78,7 +78,7 @@ EXPERIMENT = {
     "required": ["experiment", "question", "recipe", "log", "rows"],
     "properties": {"rows": {"type": "array", "items": ROW, "minItems": 1}},
 }
-BENCH = {**PROVENANCE, "anyOf": [{"required": ["benchmarks"]}, {"required": ["recipes"]}]}
+BENCH = {**PROVENANCE, "required": [*PROVENANCE["required"], "rounds", "benchmarks"]}
 PUBLISHED = {
     "required": ["systems"],
     "properties": {

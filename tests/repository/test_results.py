@@ -527,23 +527,26 @@ def test_speed_and_memory(root: Path) -> None:
     theirs = {"name": "theirs", "speeds": [617.0], "peak_memory": 2**31}
     benchmark = {"name": "train", "title": "a step", "unit": "tokens/s", "implementations": [ours, theirs]}
     recipe = {
-        "recipe": "pocket", "parameters": 654321, "steps": 6000, "recipe_batch_tokens": 250, "batch_tokens": 250,
+        "name": "pocket", "title": "training steps, 654,321 parameters", "unit": "tokens/s", "parameters": 654321,
+        "steps": 6000, "recipe_batch_tokens": 250, "batch_tokens": 250,
         "data": "random", "compiled": False, "target_tokens": 617.0, "source_tokens": 600.0, "padded_tokens": 1300.0,
         "flops": 1e9, "loading_seconds": 0.01,
         "implementations": [ours, theirs, {"name": "matrix products alone", "speeds": [2468.0]}],
     }  # fmt: skip
-    for name, found in (("a", {"rounds": "5, in turn", "benchmarks": [benchmark]}), ("b", {"recipes": [recipe]})):
+    for name, found in (("a", benchmark), ("b", recipe)):
         path = root / "book" / "results" / f"bench-{name}.json"
-        path.write_text(json.dumps({**FACTS, "command": f"transformer bench {name}", **found}))
+        path.write_text(
+            json.dumps({**FACTS, "command": f"transformer bench {name}", "rounds": "5, in turn", "benchmarks": [found]})
+        )
     shown = text(root, "speed")
     assert line(shown, "ours") == ["ours", "1,234", "1.00 ×", "1,024 MiB", "1.00 ×"]
     assert line(shown, "theirs") == ["theirs", "617", "2.00 ×", "2,048 MiB", "2.00 ×"]
     assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of the peak")[1] == "50.0%"
     today = RECIPES["pocket"].model.n_parameters
-    assert "pocket: 654,321 parameters" in shown
+    assert "**pocket:** training steps, 654,321 parameters" in shown
     assert f"an earlier version of `pocket`, with 654,321 parameters. The current one has {today:,}" in shown
     assert "Training `pocket`, an earlier version: A Fast Chip" in shown
-    assert results.earlier_version({"recipe": "pocket", "parameters": today}) == ""
+    assert results.earlier_version({"name": "pocket", "parameters": today}) == ""
     assert "`transformer bench a`" in shown and "`transformer bench b`" in shown
 
 

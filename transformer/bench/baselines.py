@@ -100,16 +100,17 @@ TORCH_RENAMES = RENAMES | {
 class TorchTransformer(Transformer):
     """Our model with the encoder and decoder of ``torch.nn.Transformer`` and with the same weights.
 
+    It has dropout where the paper has it (§5.4). By default, PyTorch's also applies it to the attention weights and to
+    the feed-forward's hidden values.
+
     Args:
         ours: the model to copy.
-        paper_dropout: apply dropout only where the paper does (§5.4). By default PyTorch also applies it to the
-            attention weights and the feed-forward's hidden values.
 
     Raises:
         UserError: if the model has rotary positions, which PyTorch's layers don't have.
     """
 
-    def __init__(self, ours: Transformer, paper_dropout: bool = False) -> None:
+    def __init__(self, ours: Transformer) -> None:
         super().__init__(ours.config)
         c = ours.config
         if c.positions == "rotary":
@@ -131,7 +132,7 @@ class TorchTransformer(Transformer):
         self.encoder, self.decoder = layers.encoder, layers.decoder
         self.encoder_norm = self.decoder_norm = nn.Identity()
         self.load_state_dict({rename(name, TORCH_RENAMES): weight for name, weight in ours.state_dict().items()})
-        for module in layers.modules() if paper_dropout else ():
+        for module in layers.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0
             elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
@@ -143,12 +144,11 @@ class TorchTransformer(Transformer):
         return self.encoder(self.embed(source, self.source_embedding), src_key_padding_mask=mask), mask
 
     def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        """As in `Transformer`."""
+        """As in `Transformer` in training: the causal mask alone also hides the padding, which is at the end."""
         output: Tensor = self.decoder(
             self.embed(target, self.target_embedding),
             memory,
             tgt_mask=target.new_ones(target.size(1), target.size(1), dtype=torch.bool).triu(1),
-            tgt_key_padding_mask=target == PAD,
             memory_key_padding_mask=memory_mask,
             tgt_is_causal=True,
         )
@@ -156,19 +156,24 @@ class TorchTransformer(Transformer):
 
 
 class ModelWithCrossEntropy(ModelWithLoss):
-    """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
+    """A model with ``F.cross_entropy`` on the logits of all positions, padding included.
+
+    In mixed precision, autocast computes these in 16 bits too, as in any PyTorch model. `Transformer.logits` computes
+    them in float32, which takes a GPU several times as long.
+    """
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss summed over a batch, a scalar."""
-        logits = self.model(source, decoder_input).flatten(0, 1)
+        states = self.model.decode(decoder_input, *self.model.encode(source))
+        logits = F.linear(states, self.model.unembedding.weight).flatten(0, 1)
         return F.cross_entropy(
             logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing, reduction="sum"
         )
 
 
-def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
+def use_torch_transformer(trainer: Trainer) -> None:
     """Replace a new trainer's model and loss with PyTorch's."""
-    trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.torch_device)
+    trainer.model = TorchTransformer(trainer.model).to(trainer.device.torch_device)
     trainer.translator.model = trainer.model  # nothing refers to our model any more
     trainer.averaged = deepcopy(trainer.model) if trainer.averaged is not None else None
     trainer.optimizers = build_optimizers(trainer.model, trainer.config.optimizer, trainer.device)

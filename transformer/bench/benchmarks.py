@@ -3,43 +3,45 @@
 Models and data are created only when an implementation is prepared, which happens in its own process.
 """
 
-import atexit
+import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from tabulate import tabulate
 from torch import Tensor
 
 from transformer.attention import AttentionImplementation
-from transformer.bench import report
 from transformer.bench.baselines import (
     CTranslate2,
     HuggingFaceMarian,
     linear_cross_entropy,
     linear_kl_divergence,
     uncached_beam_search,
-    use_torch_transformer,
 )
+from transformer.bench.recipe import training
+from transformer.bench.report import step_table, table
 from transformer.bench.runner import WARM_UP_ROUNDS, Benchmark, BenchmarkOptions, Implementation, Workload, run
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import pad
-from transformer.data.synthetic import random_data, random_pairs
+from transformer.data.prepare import DataConfig
+from transformer.data.synthetic import random_pairs
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import InferencePrecision, choose_device
+from transformer.errors import UserError
+from transformer.files import check_writable, write_atomically
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
+from transformer.provenance import provenance, versions
 from transformer.quantization import quantize_linear_layers
-from transformer.training.distributed import init_distributed
-from transformer.training.trainer import Trainer
+from transformer.recipes import RECIPES, Recipe
 
+TRAINING_TOKENS = 4096
 # Sizes, each with the one for `BenchmarkOptions.quick`.
-TRAINING_TOKENS = 4096, 256
 TRAINING_VOCABULARY = 37_000, 200
 DECODING_VOCABULARY = 10_000, 200
 SENTENCES = 64, 4
@@ -50,19 +52,10 @@ LossFunction = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 
 def train(options: BenchmarkOptions) -> Benchmark:
-    """A training step: forward, label-smoothed loss, backward, Adam."""
-    prepare = partial(_training_step, options, options.size(2000, 100))
-    models = {
-        "ours": None,
-        "torch.nn.Transformer, F.cross_entropy": partial(use_torch_transformer, paper_dropout=False),
-        "the same, with the paper's dropout": partial(use_torch_transformer, paper_dropout=True),
-    }
-    return Benchmark(
-        "train",
-        f"one step of the trainer; {_training_sizes(options)}",
-        "target tokens/s",
-        [Implementation(name, partial(prepare, change), memory=True) for name, change in models.items()],
-    )
+    """Training steps of a small model with a vocabulary as large as that of WMT14."""
+    model, settings = _config(options, options.size(*TRAINING_VOCABULARY)), TrainingConfig(batch_tokens=TRAINING_TOKENS)
+    benchmark = training("train", Recipe("", DataConfig("copy"), model, settings), options)
+    return replace(benchmark, implementations=benchmark.implementations[:2], facts={})  # its hours mean nothing
 
 
 def loss(options: BenchmarkOptions) -> Benchmark:
@@ -83,78 +76,51 @@ def loss(options: BenchmarkOptions) -> Benchmark:
     )
 
 
-def beam(options: BenchmarkOptions) -> Benchmark:
-    """Beam search for a batch of sentences."""
-    tokens = options.size(*NEW_TOKENS)
-    few = options.size(4, 2)  # sentences per round, because it is slow
-    tutorial = partial(_decoding, options, tokens, uncached_beam_search, count=few, attention="explicit")
-    ours, *engines = _searches(options, tokens, beam_size=4)
+def search(name: str, beam_size: int, new_tokens: tuple[int, int], options: BenchmarkOptions) -> Benchmark:
+    """Beam search for a batch of sentences, or greedy search if the beam size is 1."""
+    tokens = options.size(*new_tokens)
+    sentences, vocab_size = options.size(*SENTENCES), options.size(*DECODING_VOCABULARY)
     return Benchmark(
-        "beam",
-        f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated",
+        name,
+        f"beam size {beam_size}, {sentences} sentences of 25 ± 12 tokens at once, vocabulary {vocab_size:,}, "
+        f"{tokens} tokens generated",
         "sentences/s",
-        [ours, Implementation("as in tutorials: no cache, one sentence at a time", tutorial), *engines],
+        _searches(options, tokens, beam_size),
     )
 
 
-def beam_long(options: BenchmarkOptions) -> Benchmark:
-    """Beam search for long translations."""
-    return _beam_of_length("beam-long", options, options.size(160, 24))
-
-
-def beam_short(options: BenchmarkOptions) -> Benchmark:
-    """Beam search for translations that are an eighth as long."""
-    return _beam_of_length("beam-short", options, options.size(20, 3))
-
-
-def _beam_of_length(name: str, options: BenchmarkOptions, tokens: int) -> Benchmark:
-    ours, _, ctranslate2 = _searches(options, tokens, beam_size=4)
-    title = f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated"
-    return Benchmark(name, title, "sentences/s", [ours, ctranslate2])
-
-
-def greedy(options: BenchmarkOptions) -> Benchmark:
-    """Greedy search for a batch of sentences."""
-    tokens = options.size(*NEW_TOKENS)
-    title = f"{_decoding_sizes(options)}, {tokens} tokens generated"
-    return Benchmark("greedy", title, "sentences/s", _searches(options, tokens, beam_size=1))
+def beam(options: BenchmarkOptions) -> Benchmark:
+    """Beam search, also as many tutorials write it."""
+    benchmark = search("beam", 4, NEW_TOKENS, options)
+    few = options.size(4, 2)  # sentences per round, because it is slow
+    tutorial = partial(
+        _decoding, options, options.size(*NEW_TOKENS), uncached_beam_search, count=few, attention="explicit"
+    )
+    ours, *engines = benchmark.implementations
+    uncached = Implementation("as in tutorials: no cache, one sentence at a time", tutorial)
+    return replace(benchmark, implementations=[ours, uncached, *engines])
 
 
 def int8(options: BenchmarkOptions) -> Benchmark:
     """Beam search on a CPU in int8 and in fp32."""
-    tokens = options.size(*NEW_TOKENS)
-    precisions: tuple[InferencePrecision, ...] = ("int8", "fp32")
     implementations = []
+    precisions: tuple[InferencePrecision, ...] = ("int8", "fp32")
     for precision in precisions:
         on_cpu = replace(options, device=choose_device("cpu", precision))
-        ours, _, ctranslate2 = _searches(on_cpu, tokens, beam_size=4)
+        benchmark = search("int8", 4, NEW_TOKENS, on_cpu)
+        ours, _, ctranslate2 = benchmark.implementations
         implementations += [replace(one, name=f"{one.name}, {precision}") for one in (ours, ctranslate2)]
-    title = f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated, on the CPU"
-    return Benchmark("int8", title, "sentences/s", implementations)
-
-
-def processes(options: BenchmarkOptions) -> Benchmark:
-    """Data-parallel training: one process per GPU, or two on a CPU, compared with one; each has one thread."""
-    count = torch.cuda.device_count() if options.device.type == "cuda" else 2
-    prepare = partial(_training_step, replace(options, threads=1), options.size(100_000, 5000))
-    alone = "; with a single GPU there is nothing to compare" if count == 1 else ""
-    return Benchmark(
-        "processes",
-        f"one step of the trainer; {_training_sizes(options)}, over all processes, each with one thread{alone}",
-        "target tokens/s",
-        [Implementation(f"ours, processes: {n}", prepare, processes=n) for n in dict.fromkeys([count, 1])],
-    )
+    return replace(benchmark, title=f"{benchmark.title}, on the CPU", implementations=implementations)
 
 
 BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
     "train": train,
     "loss": loss,
     "beam": beam,
-    "beam-long": beam_long,
-    "beam-short": beam_short,
-    "greedy": greedy,
+    "beam-long": partial(search, "beam-long", 4, (160, 24)),
+    "beam-short": partial(search, "beam-short", 4, (20, 3)),
+    "greedy": partial(search, "greedy", 1, NEW_TOKENS),
     "int8": int8,
-    "processes": processes,
 }
 """All benchmarks by name."""
 
@@ -162,45 +128,42 @@ BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
 def run_benchmarks(
     names: Sequence[str], options: BenchmarkOptions, rounds: int, output: Path | None = None, progress: bool = True
 ) -> Iterator[str]:
-    """Run benchmarks with ``rounds`` timed rounds and yield what `report.present` does, a table per benchmark."""
+    """Run benchmarks and yield text: first where and how they run, then the tables of each as soon as it is done.
 
-    def results() -> Iterator[tuple[dict[str, Any], str]]:
-        for name in names:
-            benchmark = BENCHMARKS[name](options)
-            rows = run(benchmark, options, rounds, progress)
-            facts = {"name": name, "title": benchmark.title, "unit": benchmark.unit}
-            record: dict[str, Any] = {**facts, "implementations": [asdict(row) for row in rows]}
-            yield record, f"{name}: {benchmark.title}\n\n{report.table(rows, benchmark.unit)}"
+    Args:
+        names: benchmarks, or recipes whose training is measured.
+        rounds: timed rounds of each implementation.
+        output: a JSON file for the measurements, which is written after each benchmark.
 
-    method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
-    return report.present(options, method, "benchmarks", results(), output)
-
-
-def _training_sizes(options: BenchmarkOptions) -> str:
-    tokens, vocab_size = options.size(*TRAINING_TOKENS), options.size(*TRAINING_VOCABULARY)
-    return f"vocabulary {vocab_size:,}, {tokens:,} target tokens"
-
-
-def _training_step(options: BenchmarkOptions, pairs: int, change: Callable[[Trainer], None] | None = None) -> Workload:
-    """Train on random data, alone or as one of several processes; first call ``change`` with the trainer."""
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    if output is not None:
+        check_writable(output)  # now, not after minutes of measuring
     torch.set_num_threads(options.threads)
-    stack = ExitStack()
-    atexit.register(stack.close)
-    context = stack.enter_context(init_distributed(options.device))
-    config = _config(options, options.size(*TRAINING_VOCABULARY))
-    with TemporaryDirectory() as folder:  # the files stay open; their names aren't needed
-        data = random_data(Path(folder), pairs, config.vocab_size)
-        training = TrainingConfig(batch_tokens=options.size(*TRAINING_TOKENS))
-        trainer = Trainer(config, training, data, options.device, context)
-    if change:
-        change(trainer)
-
-    def step(number: int) -> float:
-        before = trainer.progress.target_tokens
-        trainer.step()
-        return trainer.progress.target_tokens - before  # of all processes
-
-    return step
+    header = {
+        **provenance(options.device),
+        "versions": versions("torch", "ctranslate2", "transformers"),
+        "rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians",
+    }
+    if options.quick:
+        header["quick"] = "too small for comparisons"
+    yield tabulate(header.items(), tablefmt="plain")
+    records = []
+    for name in names:
+        benchmark = BENCHMARKS[name](options) if name in BENCHMARKS else training(name, RECIPES[name], options)
+        rows = run(benchmark, options, rounds, progress)
+        facts = {"name": name, "title": benchmark.title, "unit": benchmark.unit, **benchmark.facts}
+        record: dict[str, Any] = {**facts, "implementations": [asdict(row) for row in rows]}
+        yield f"{name}: {benchmark.title}\n\n{table(rows, benchmark.unit)}"
+        if benchmark.facts and rows[0].speeds:  # not if our training failed
+            yield step_table(record)
+        records.append(record)
+        if output is not None:
+            try:
+                write_atomically(output, (json.dumps(header | {"benchmarks": records}, indent=2) + "\n").encode())
+            except OSError as error:
+                raise UserError(f"cannot write {output}: {error.strerror}") from error
 
 
 def _loss_step(
@@ -219,11 +182,6 @@ def _loss_step(
         return tokens
 
     return forward_and_backward
-
-
-def _decoding_sizes(options: BenchmarkOptions) -> str:
-    sentences, vocab_size = options.size(*SENTENCES), options.size(*DECODING_VOCABULARY)
-    return f"{sentences} sentences of 25 ± 12 tokens at once, vocabulary {vocab_size:,}"
 
 
 def _searches(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:

@@ -1,54 +1,12 @@
-"""Present measurements: where they were made, a table for each, and all of them in a JSON file."""
+"""Tables of what was measured."""
 
-import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from tabulate import tabulate
 
-from transformer.bench.runner import BenchmarkOptions, Measurement
-from transformer.errors import UserError
-from transformer.files import check_writable, write_atomically
-from transformer.provenance import provenance, versions
-
-
-def present(
-    options: BenchmarkOptions,
-    method: Mapping[str, str],
-    key: str,
-    results: Iterator[tuple[dict[str, Any], str]],
-    output: Path | None,
-) -> Iterator[str]:
-    """Yield text: first where and how something is measured, then each result as soon as it is ready.
-
-    Args:
-        method: how it is measured, by its key in the JSON file.
-        key: the key of the results in the JSON file.
-        results: for each, a record for the JSON file and a text.
-        output: the JSON file, which is written after each result.
-
-    Raises:
-        UserError: if the file cannot be written.
-    """
-    if output is not None:
-        check_writable(output)  # now, not after minutes of measuring
-    torch.set_num_threads(options.threads)
-    header = {**provenance(options.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
-    if options.quick:
-        header["quick"] = "too small for comparisons"
-    yield tabulate(header.items(), tablefmt="plain")
-    records = []
-    for record, text in results:
-        yield text
-        records.append(record)
-        if output is not None:
-            try:
-                write_atomically(output, (json.dumps(header | {key: records}, indent=2) + "\n").encode())
-            except OSError as error:
-                raise UserError(f"cannot write {output}: {error.strerror}") from error
+from transformer.bench.runner import Measurement
 
 
 def table(rows: Sequence[Measurement], unit: str) -> str:
@@ -65,6 +23,37 @@ def table(rows: Sequence[Measurement], unit: str) -> str:
         cells.append(cell + [""] * (len(header) - len(cell)))
     align = ["left", *(["right"] * (len(header) - 1))]
     return tabulate(cells, header, tablefmt="pipe", disable_numparse=True, colalign=align)
+
+
+def step_table(record: Mapping[str, Any]) -> str:
+    """Format what follows from the speed of training: its step, its share of the device's peak, and its hours.
+
+    Args:
+        record: a benchmark with its facts, as in the JSON file.
+    """
+    ours, *_, products = (Measurement(**row) for row in record["implementations"])
+    real_tokens = record["target_tokens"] + record["source_tokens"]
+    seconds = record["target_tokens"] / ours.speed
+    hours = record["steps"] * seconds * record["recipe_batch_tokens"] / record["batch_tokens"] / 3600
+    teraflops = record["flops"] / record["target_tokens"] / 1e12  # per token
+    random = "25 ± 12 tokens on either side, because the recipe's own data isn't prepared"
+    facts = [
+        ("data", record["data"], random if record["data"] == "random" else "by transformer prepare"),
+        ("target tokens per step", f"{record['batch_tokens']:,}", f"recipe: {record['recipe_batch_tokens']:,}"),
+        ("time per step", f"{number(seconds * 1e3)} ms", "forward, loss, backward, optimiser"),
+        ("padding", f"{1 - real_tokens / record['padded_tokens']:.1%}", "of the tokens that the model processes"),
+        ("data loading", f"{record['loading_seconds'] / seconds:.1%}", "of the time per step"),
+        ("work per second", f"{number(teraflops * ours.speed)} TFLOP/s", "matrix products, including padding"),
+    ]
+    if products.speeds:  # not if the matrix products failed
+        peak = max(products.speeds)
+        share = "work per second over measured peak (the MFU, with padding counted)"
+        facts += [
+            ("measured peak", f"{number(teraflops * peak)} TFLOP/s", "large matrix products, fastest round"),
+            ("share of the peak", f"{ours.speed / peak:.1%}", share),
+        ]
+    facts.append(("whole training", f"{number(hours)} hours", f"{record['steps']:,} steps, without validation"))
+    return tabulate(facts, ["measure", "value", "meaning"], tablefmt="pipe", colalign=("left", "right", "left"))
 
 
 def relative_time(first: Measurement, other: Measurement) -> str:

@@ -4,8 +4,6 @@ Interleaving spreads a slow moment of the machine over all implementations. Sepa
 and settings of one implementation from affecting the others.
 """
 
-import os
-import socket
 import statistics
 import time
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -42,6 +40,8 @@ class BenchmarkOptions:
 
     device: Device
     threads: int
+    compiled: bool = False
+    """Compile the models that are trained."""
     quick: bool = False
     """Make everything so small that all benchmarks take seconds: to see that they work, not how fast anything is."""
 
@@ -59,8 +59,6 @@ class Implementation:
     """A picklable function that imports and builds what the rounds need, untimed, in the new process."""
     memory: bool = False
     """Whether to report the peak memory too."""
-    processes: int = 1
-    """How many processes share the workload, each of them set up as by `torchrun`."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,8 @@ class Benchmark:
     unit: str
     """What is counted per second."""
     implementations: list[Implementation]
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What is known of a training step, for `report.step_table`."""
 
 
 @dataclass
@@ -133,71 +133,49 @@ def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: 
 
 
 class Worker:
-    """An implementation in one or more processes of its own.
+    """An implementation in a process of its own.
 
-    They send the peak memory of the warm-up rounds in bytes as soon as they are ready for the timed ones.
+    It sends the peak memory of the warm-up rounds in bytes as soon as it is ready for the timed ones.
     """
 
     def __init__(self, implementation: Implementation, options: BenchmarkOptions) -> None:
-        self.connections: list[Connection] = []
-        self.processes = []
-        for environment in _torchrun_environments(implementation.processes):
-            connection, other_end = FORKSERVER.Pipe()
-            arguments = (other_end, implementation.prepare, options, environment)
-            process = FORKSERVER.Process(target=_serve, args=arguments, daemon=True)
-            process.start()
-            other_end.close()  # so that the end of the process closes the connection
-            self.connections.append(connection)
-            self.processes.append(process)
+        self.connection, other_end = FORKSERVER.Pipe()
+        arguments = (other_end, implementation.prepare, options)
+        self.process = FORKSERVER.Process(target=_serve, args=arguments, daemon=True)
+        self.process.start()
+        other_end.close()  # so that the end of the process closes the connection
 
     def run_round(self) -> float:
         """Run a timed round and return the speed, in the benchmark's unit."""
-        with suppress(ConnectionError):  # a process has died; `receive` will report it
-            for connection in self.connections:
-                connection.send("run")
+        with suppress(ConnectionError):  # the process has died; `receive` will report it
+            self.connection.send("run")
         return self.receive()
 
     def receive(self) -> float:
-        """Return the smallest reply of the processes: the lowest speed, or the peak memory, which only one measures.
+        """Return what the process sends: the peak memory, or the speed of a round.
 
         Raises:
             ModuleNotFoundError: if a package is not installed.
-            RuntimeError: if a process dies, for example for lack of memory.
+            RuntimeError: if the process dies, for example for lack of memory.
             Exception: whatever the workload raises.
         """
         try:
-            replies = [connection.recv() for connection in self.connections]
+            reply = self.connection.recv()
         except (EOFError, ConnectionError) as error:
             raise RuntimeError("its process died") from error
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
-        return min(replies)
+        if isinstance(reply, Exception):
+            raise reply
+        return float(reply)
 
     def close(self) -> None:
-        """End the processes."""
-        for process in self.processes:
-            process.terminate()
-            process.join()
+        """End the process."""
+        self.process.terminate()
+        self.process.join()
 
 
-def _torchrun_environments(processes: int) -> list[dict[str, str]]:
-    """The variables that `torchrun` sets for each of several processes; a single one has none."""
-    if processes == 1:
-        return [{}]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
-
-
-def _serve(
-    connection: Connection, prepare: Callable[[], Workload], options: BenchmarkOptions, environment: dict[str, str]
-) -> None:
+def _serve(connection: Connection, prepare: Callable[[], Workload], options: BenchmarkOptions) -> None:
     """In the new process: prepare, warm up, then run a round each time that the benchmark asks for one."""
     torch.set_num_threads(options.threads)
-    os.environ |= environment
     if options.device.type == "cuda":
         configure_cuda(options.device.tf32)  # the settings of the benchmark's own process don't hold here
     try:

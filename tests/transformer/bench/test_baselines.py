@@ -2,11 +2,13 @@
 
 import io
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer.attention import MultiHeadAttention
 from transformer.bench.baselines import (
@@ -28,7 +30,7 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
-from transformer.training.objective import batch_loss
+from transformer.training.objective import ModelWithLoss, batch_loss
 
 pytestmark = pytest.mark.slow
 
@@ -128,13 +130,12 @@ def test_no_translation_of_the_model_without_eos_ends_early() -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("paper_dropout", [True, False])
-def test_torch_transformer_has_our_loss_and_gradients(paper_dropout: bool, norm: Norm) -> None:
+def test_torch_transformer_has_our_loss_and_gradients(norm: Norm) -> None:
     ours = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2, dropout=0.0, norm=norm))
     for last in (ours.encoder_norm, ours.decoder_norm):
         for parameter in last.parameters():  # other than those of every new layer norm
             torch.nn.init.normal_(parameter)
-    theirs = TorchTransformer(ours, paper_dropout)
+    theirs = TorchTransformer(ours)
     pairs = [[torch.randint(4, 50, (n,)).tolist() for n in lengths] for lengths in ([7, 3, 9], [5, 8, 2])]
     batch = collate(*(Sequences.pack(side) for side in pairs), indices=[0, 1, 2])
     our_loss = batch_loss(ours, batch, 0.1)
@@ -146,13 +147,40 @@ def test_torch_transformer_has_our_loss_and_gradients(paper_dropout: bool, norm:
     assert sum(p.numel() for p in theirs.parameters()) == sum(p.numel() for p in ours.parameters())
 
 
+class MatrixProducts(TorchDispatchMode):
+    """Record the dtypes of all matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: list[torch.dtype] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        if function in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default):
+            self.dtypes += [one.dtype for one in args if isinstance(one, Tensor)]
+        return function(*args, **(kwargs or {}))
+
+
+def test_mixed_precision_is_the_same_for_both() -> None:
+    """Forward and backward, all matrix products of either have 16 bits: the large one with the vocabulary, too."""
+    ours = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2))
+    source, target, labels = (torch.randint(4, 50, (3, length)) for length in (7, 8, 8))
+    for model in (ModelWithLoss(ours, 0.1), ModelWithCrossEntropy(TorchTransformer(ours), 0.1)):
+        with MatrixProducts() as products:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(source, target, labels)
+            loss.backward()
+        assert len(products.dtypes) > 50 and set(products.dtypes) == {torch.bfloat16}
+
+
 def test_torch_transformer_refuses_rotary_positions() -> None:
     model = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=1, positions="rotary"))
     with pytest.raises(UserError, match="no rotary positions"):
         TorchTransformer(model)
 
 
-def test_paper_dropout_is_where_ours_is() -> None:
+def test_torch_transformer_has_dropout_where_ours_has_it() -> None:
     """In two layers on each side, after their two and three sublayers, and after both embeddings."""
     model = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2))
 
@@ -161,8 +189,7 @@ def test_paper_dropout_is_where_ours_is() -> None:
         attention = [m for m in module.modules() if isinstance(m, torch.nn.MultiheadAttention) and m.dropout > 0]
         return len(dropouts) + len(attention)
 
-    assert count(model) == count(TorchTransformer(model, paper_dropout=True)) == 2 * 2 + 2 * 3 + 1
-    assert count(TorchTransformer(model)) == count(model) + 4 + 6
+    assert count(model) == count(TorchTransformer(model)) == 2 * 2 + 2 * 3 + 1
 
 
 def test_losses_equal_ours_up_to_a_constant() -> None:

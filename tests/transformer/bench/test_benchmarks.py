@@ -114,7 +114,7 @@ def test_a_worker_is_a_process_of_its_own(tmp_path: Path) -> None:
 def test_a_worker_configures_its_gpu_before_it_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings of the benchmark's own process, such as TensorFloat-32, don't hold in another one."""
     done: list[object] = []
-    monkeypatch.setattr(runner, "configure_cuda", lambda tf32: done.append((os.environ["LOCAL_RANK"], tf32)))
+    monkeypatch.setattr(runner, "configure_cuda", lambda tf32: done.append(tf32))
     ours, theirs = multiprocessing.Pipe()
     device = Device(torch.device("cuda"), tf32=True)
 
@@ -122,9 +122,8 @@ def test_a_worker_configures_its_gpu_before_it_uses_it(monkeypatch: pytest.Monke
         done.append("prepared")
         raise RuntimeError("no GPU here")
 
-    monkeypatch.setenv("LOCAL_RANK", "0")  # so that it is restored
-    runner._serve(theirs, prepare, BenchmarkOptions(device, torch.get_num_threads()), {"LOCAL_RANK": "1"})
-    assert done == [("1", True), "prepared"] and str(ours.recv()) == "no GPU here"
+    runner._serve(theirs, prepare, BenchmarkOptions(device, torch.get_num_threads()))
+    assert done == [True, "prepared"] and str(ours.recv()) == "no GPU here"
 
 
 def test_a_process_that_dies_is_reported_and_the_others_continue(tmp_path: Path) -> None:
@@ -223,16 +222,6 @@ def test_any_error_is_reported_and_the_others_continue(
     implementations = [Implementation("theirs", fail), Implementation("ours", lambda: lambda number: 1.0)]
     theirs, ours = run(Benchmark("any", "", "", implementations), QUICK, rounds=1, progress=False)
     assert theirs == Measurement("theirs", error=f"failed: {reason}") and len(ours.speeds) == 1
-
-
-def test_the_benchmark_of_processes_says_how_many_threads_they_have_and_whether_there_is_a_comparison(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    on_cpu = BENCHMARKS["processes"](replace(QUICK, threads=4))
-    assert on_cpu.title.endswith("each with one thread") and len(on_cpu.implementations) == 2
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    on_gpu = BENCHMARKS["processes"](replace(QUICK, device=Device(torch.device("cuda"))))
-    assert on_gpu.title.endswith("with a single GPU there is nothing to compare") and len(on_gpu.implementations) == 1
 
 
 def test_the_table_compares_with_the_first_implementation() -> None:

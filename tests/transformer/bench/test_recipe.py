@@ -5,6 +5,7 @@ import json
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from tests.transformer.bench.test_benchmarks import InProcess
 from transformer.bench import recipe as module
 from transformer.bench import runner
 from transformer.bench.baselines import ModelWithCrossEntropy, TorchTransformer, use_torch_transformer
-from transformer.bench.recipe import WARM_UP_STEPS, measure, measure_recipes, step_statistics, step_tokens, tables
-from transformer.bench.runner import BenchmarkOptions
+from transformer.bench.benchmarks import run_benchmarks
+from transformer.bench.recipe import STEPS, step_facts, step_tokens, training
+from transformer.bench.report import step_table
+from transformer.bench.runner import WARM_UP_ROUNDS, BenchmarkOptions, Measurement, run
 from transformer.cli import main
 from transformer.config import ModelConfig, Norm, TrainingConfig
 from transformer.data import batching
@@ -61,15 +64,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def random_training_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured trains on the random data of the other fixture."""
+    monkeypatch.setattr(module, "_training_data", lambda *_: nullcontext(PreparedData(data)))
+
+
 def trainer_of(recipe: Recipe, folder: Path) -> Trainer:
     alone = DistributedContext()
     return Trainer(recipe.model, recipe.training, PreparedData(folder), QUICK.device, alone)
 
 
 def record(**changes: object) -> dict[str, Any]:
-    """A record of two steps with numbers that are easy to calculate with."""
+    """A record of two rounds with numbers that are easy to calculate with."""
     facts = {
-        "recipe": "any",
+        "name": "any",
         "parameters": 1234,
         "steps": 7200,
         "recipe_batch_tokens": 1000,
@@ -95,15 +104,16 @@ def rows_of(text: str) -> dict[str, list[str]]:
     return {name: values for name, *values in cells}
 
 
-def test_the_tables_show_what_was_measured() -> None:
+def measured(recipe: Recipe = TINY, options: BenchmarkOptions = QUICK, rounds: int = 1) -> dict[str, Any]:
+    """The facts about a recipe's training, and its measurements by the name of the implementation."""
+    benchmark = training("tiny", recipe, options)
+    return {**benchmark.facts, **{row.name: row for row in run(benchmark, options, rounds, progress=False)}}
+
+
+def test_the_table_shows_what_was_measured() -> None:
     """The median speed is 600 target tokens per second, so a step takes 900 / 600 = 1.5 s."""
-    text = tables(record())
-    rows = rows_of(text)
-    assert text.startswith("any: 1,234 parameters\n")
-    assert rows["ours"] == ["600", "1.00 ×", "3 MiB", "1.00 ×"]
-    assert rows["torch.nn.Transformer"] == ["300", "2.00 ×", "6 MiB", "2.00 ×"]
-    assert rows["matrix products alone"] == ["1,800", "0.35 ×", "", ""]
-    assert {name: values[0] for name, values in list(rows.items())[-9:]} == {
+    rows = rows_of(step_table(record()))
+    assert {name: values[0] for name, values in rows.items() if name != "measure"} == {
         "data": "random",
         "target tokens per step": "1,000",
         "time per step": "1,500 ms",
@@ -118,39 +128,35 @@ def test_the_tables_show_what_was_measured() -> None:
     assert rows["target tokens per step"][1] == "recipe: 1,000"
 
 
-def test_matrix_products_that_failed_are_reported() -> None:
+def test_without_matrix_products_there_is_no_peak() -> None:
     failed = {"name": "matrix products alone", "error": "failed: its process died"}
-    rows = rows_of(tables(record(implementations=[*record()["implementations"][:2], failed])))
-    assert rows["matrix products alone"][0] == "failed: its process died"
+    rows = rows_of(step_table(record(implementations=[*record()["implementations"][:2], failed])))
     assert rows["work per second"][0] == "0.00120 TFLOP/s" and rows["whole training"][0] == "3.00 hours"
     assert "measured peak" not in rows and "share of the peak" not in rows
 
 
 def test_the_hours_are_those_of_the_recipes_batches() -> None:
-    text = tables(record(recipe_batch_tokens=6000, data="prepared", compiled=True))
-    rows = rows_of(text)
+    rows = rows_of(step_table(record(recipe_batch_tokens=6000, data="prepared")))
     assert rows["whole training"][0] == "18.0 hours" and "recipe: 6,000" in rows["target tokens per step"][1]
     assert rows["data"] == ["prepared", "by transformer prepare"]
-    assert text.startswith("any: 1,234 parameters, compiled\n")
 
 
-def test_step_statistics_count_what_the_trainer_will_do(data: Path) -> None:
+def test_step_facts_count_what_the_trainer_will_do(random_training_data: None, data: Path) -> None:
     recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
-    with torch.device("meta"):
-        counts = step_statistics(Transformer(SHAPE), recipe, data, 3)
+    counts = step_facts(recipe, QUICK)
     trainer = trainer_of(recipe, data)
-    batches = [next(trainer.batches) for _ in range(6)]
-    assert counts["target_tokens"] * 3 == sum(int((batch.labels != PAD).sum()) for batch in batches)
-    assert counts["source_tokens"] * 3 == sum(int((batch.source != PAD).sum()) for batch in batches)
-    assert counts["padded_tokens"] * 3 == sum(batch.source.numel() + batch.labels.numel() for batch in batches)
+    batches = [next(trainer.batches) for _ in range(2 * STEPS)]
+    assert counts["target_tokens"] * STEPS == sum(int((batch.labels != PAD).sum()) for batch in batches)
+    assert counts["source_tokens"] * STEPS == sum(int((batch.source != PAD).sum()) for batch in batches)
+    assert counts["padded_tokens"] * STEPS == sum(b.source.numel() + b.labels.numel() for b in batches)
     assert 250 < counts["target_tokens"] <= 300
     with count_flops(trainer.model) as counter:
         for batch in batches:
             batch_loss(trainer.model, batch, 0.1).backward()
-    assert counts["flops"] * 3 == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert counts["flops"] * STEPS == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
-def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     collate = batching.collate
 
     def slow(*args: object) -> Batch:
@@ -158,9 +164,7 @@ def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch, data: Path) ->
         return collate(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batching, "collate", slow)
-    with torch.device("meta"):
-        model = Transformer(SHAPE)
-    assert step_statistics(model, TINY, data, 2)["loading_seconds"] >= 0.2
+    assert step_facts(TINY, QUICK)["loading_seconds"] >= 0.2
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -170,7 +174,7 @@ def test_the_baseline_takes_the_same_steps(norm: Norm, data: Path) -> None:
     recipe = replace(TINY, model=replace(SHAPE, norm=norm), training=training)
     ours, theirs = trainer_of(recipe, data), trainer_of(recipe, data)
     replaced = weakref.ref(theirs.model)
-    use_torch_transformer(theirs, paper_dropout=True)
+    use_torch_transformer(theirs)
     gc.collect()
     assert replaced() is None, "its memory would count as PyTorch's"
     before = ours.model.source_embedding.weight.clone()
@@ -188,7 +192,7 @@ def test_the_baseline_takes_the_same_steps(norm: Norm, data: Path) -> None:
 def test_the_baseline_has_the_same_optimizer_and_as_many_copies_of_the_weights(data: Path) -> None:
     training = replace(TINY.training, optimizer="muon", average_steps=10)
     trainer = trainer_of(replace(TINY, training=training), data)
-    use_torch_transformer(trainer, paper_dropout=True)
+    use_torch_transformer(trainer)
     assert trainer.optimizers.keys() == {"adam", "muon"}
     assert isinstance(trainer.averaged, TorchTransformer) and trainer.averaged is not trainer.model
     trainer.step()
@@ -203,44 +207,34 @@ def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.
         step(self)
 
     monkeypatch.setattr(Trainer, "step", observed)
-    measured = measure("tiny", TINY, QUICK, steps=2, progress=False)
-    assert taken == ["ours"] * WARM_UP_STEPS + ["theirs"] * WARM_UP_STEPS + ["ours", "theirs"] * 2
-    names = ["ours", "torch.nn.Transformer", "matrix products alone"]
-    assert [row["name"] for row in measured["implementations"]] == names
-    assert all(len(row["speeds"]) == 2 for row in measured["implementations"])
-    assert measured["data"] == "random"
+    found = measured(rounds=2)
+    warm_up = WARM_UP_ROUNDS * STEPS
+    assert taken == ["ours"] * warm_up + ["theirs"] * warm_up + (["ours"] * STEPS + ["theirs"] * STEPS) * 2
+    for name in ("ours", "torch.nn.Transformer", "matrix products alone"):
+        assert len(found[name].speeds) == 2
+    assert found["data"] == "random"
 
 
-def test_a_round_on_a_gpu_takes_several_steps(in_process: None, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module.steps_per_round(Device(torch.device("cuda"))) == 5
-    assert module.steps_per_round(QUICK.device) == 1
-    monkeypatch.setattr(module, "steps_per_round", lambda device: 3)
-    taken: list[Trainer] = []
-    monkeypatch.setattr(Trainer, "step", lambda trainer: taken.append(trainer))
-    take_steps = module._training_step(TINY, data, QUICK, compiled=False, target_tokens=10.5, baseline=False)
-    assert [take_steps(number) for number in range(4)] == [3 * 10.5] * 4
-    assert len(taken) == WARM_UP_STEPS + 2 * 3
-    counted: list[int] = []
-    monkeypatch.setattr(module, "step_statistics", lambda *args: counted.append(args[3]) or step_statistics(*args))
-    measured = measure("tiny", TINY, QUICK, steps=4, progress=False)
-    assert counted == [6], "what is recorded is the mean over the steps that are measured"
-    assert {len(row["speeds"]) for row in measured["implementations"]} == {2}, "two rounds for four steps"
-    header, *_ = measure_recipes({"tiny": TINY}, QUICK, steps=4, progress=False)
-    assert "6 steps in interleaved rounds of 3 steps after 5 warm-up steps; medians" in header
+def test_a_round_counts_the_target_tokens_of_its_steps(random_training_data: None, data: Path) -> None:
+    steps = module._training_steps(TINY, QUICK)
+    batches = trainer_of(TINY, data).batches
+    for number in range(3):
+        assert steps(number) == sum(next(batches).n_tokens for _ in range(STEPS))
 
 
-def test_products_count_as_the_training_that_has_their_flops(in_process: None) -> None:
+def test_products_count_as_the_training_that_has_their_flops() -> None:
     """Each product of two 256 × 256 matrices has 2 · 256³ FLOPs."""
     assert module._matrix_products(QUICK, tokens_per_flop=0.5)(0) == module.MATMULS * 256**3
 
 
-def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None) -> None:
     recipe = replace(TINY, data=DataConfig("copy", max_train_pairs=200), model=replace(SHAPE, vocab_size=57))
-    folders: list[Path] = []
-    prepared = prepare(recipe.data, 57)
-    monkeypatch.setattr(module, "step_statistics", lambda *args: folders.append(args[2]) or step_statistics(*args))
-    measured = measure("copy", recipe, QUICK, steps=1, progress=False)
-    assert measured["data"] == "prepared" and folders == [prepared.folder]
+    lengths = prepare(recipe.data, 57).tokens("train")[1].lengths()
+    found = measured(recipe)
+    assert found["data"] == "prepared" and found["ours"].speeds
+    assert found["target_tokens"] <= 300 < lengths.sum(), "an epoch has several steps"
+    with module._training_data(recipe, QUICK) as data:
+        assert len(data.tokens("train")[0]) == 200
 
 
 def test_random_data_has_sentences_of_the_usual_lengths(data: Path) -> None:
@@ -263,18 +257,18 @@ def test_random_data_has_sentences_of_the_usual_lengths(data: Path) -> None:
     ],
 )
 def test_a_step_takes_seconds(name: str, device: str, quick: bool, tokens: int) -> None:
-    options = BenchmarkOptions(Device(torch.device(device)), 1, quick)
-    parameters = {"wmt14-base": 63_082_496, "copy": 237_120}[name]
-    assert step_tokens(RECIPES[name], parameters, options) == tokens
-    assert step_tokens(RECIPES[name], 10**15, QUICK) == 1
+    options = BenchmarkOptions(Device(torch.device(device)), 1, quick=quick)
+    assert step_tokens(RECIPES[name], options) == tokens
 
 
-def test_a_batch_that_would_take_minutes_is_made_smaller(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_would_take_minutes_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = sum(p.numel() for p in Transformer(SHAPE).parameters())
     monkeypatch.setattr(module, "QUICK_FLOPS", 6 * parameters * 120.5)
-    measured = measure("tiny", TINY, QUICK, steps=2, progress=False)
-    assert (measured["batch_tokens"], measured["recipe_batch_tokens"]) == (120, 300)
-    assert 80 < measured["target_tokens"] <= 120
+    facts = training("tiny", TINY, QUICK).facts
+    assert (facts["batch_tokens"], facts["recipe_batch_tokens"]) == (120, 300)
+    assert 80 < facts["target_tokens"] <= 120
+    monkeypatch.setattr(module, "QUICK_FLOPS", 1)
+    assert step_tokens(TINY, QUICK) == 1
 
 
 @pytest.fixture
@@ -286,22 +280,21 @@ def threads() -> Iterator[int]:
 
 
 def test_the_number_of_threads_is_set(threads: int) -> None:
-    next(measure_recipes({"tiny": TINY}, replace(QUICK, threads=threads + 1), steps=1, progress=False))
+    next(run_benchmarks(["copy"], replace(QUICK, threads=threads + 1), rounds=1, progress=False))
     assert torch.get_num_threads() == threads + 1
 
 
-def test_memory_that_runs_out_is_reported_with_what_to_change(
-    in_process: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_is_reported(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def step(self: Trainer) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     monkeypatch.setattr(Trainer, "step", step)
-    with pytest.raises(UserError, match=r"CUDA out of memory.* tiny --training.gradient-accumulation-steps 2"):
-        measure("tiny", TINY, QUICK, steps=1, progress=False)
+    _, *texts = run_benchmarks(["copy"], QUICK, rounds=1, progress=False)
+    (text,) = texts  # nothing follows from a speed that wasn't measured
+    assert rows_of(text)["ours"][0] == "failed: CUDA out of memory. Tried to allocate 20.00 GiB"
 
 
-@pytest.mark.parametrize("after", [0, WARM_UP_STEPS + 1])
+@pytest.mark.parametrize("after", [0, WARM_UP_ROUNDS * STEPS + 1])
 def test_a_baseline_out_of_memory_is_reported(in_process: None, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     calls: list[int] = []
     forward = ModelWithCrossEntropy.forward
@@ -313,37 +306,33 @@ def test_a_baseline_out_of_memory_is_reported(in_process: None, monkeypatch: pyt
         return forward(self, *args)
 
     monkeypatch.setattr(ModelWithCrossEntropy, "forward", limited)
-    measured = measure("tiny", TINY, QUICK, steps=3, progress=False)
-    ours, theirs, _ = measured["implementations"]
-    assert len(ours["speeds"]) == 3 and len(calls) == after + 1
-    assert rows_of(tables(measured))["torch.nn.Transformer"] == ["failed: CUDA out of memory", "", "", ""]
-    assert theirs["error"] == "failed: CUDA out of memory" and theirs["peak_memory"] is None
+    found = measured(rounds=3)
+    assert len(found["ours"].speeds) == 3 and len(calls) == after + 1
+    assert found["torch.nn.Transformer"] == Measurement("torch.nn.Transformer", error="failed: CUDA out of memory")
 
 
-def test_the_command_measures_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_measures_a_recipe_and_a_benchmark(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     output = tmp_path / "speed.json"
-    main(["bench", "copy", "--quick", "--device", "cpu", "--threads", "1", "--steps", "2", "--output", str(output)])
+    words = ["copy", "train", "--quick", "--device", "cpu", "--threads", "1", "--rounds", "2"]
+    main(["bench", *words, "--output", str(output)])
     printed, written = capsys.readouterr().out, json.loads(output.read_text())
-    assert {*provenance("cpu"), "steps", "quick", "recipes"} == set(written)
-    (measured,) = written["recipes"]
-    assert (measured["recipe"], measured["parameters"], measured["steps"]) == ("copy", 237_120, 600)
-    ours, theirs, products = measured["implementations"]
+    assert {*provenance("cpu"), "rounds", "quick", "benchmarks"} == set(written)
+    copy, train = written["benchmarks"]
+    assert (copy["name"], copy["parameters"], copy["steps"], copy["compiled"]) == ("copy", 237_120, 600, False)
+    ours, theirs, products = copy["implementations"]
     assert len(ours["speeds"]) == len(theirs["speeds"]) == len(products["speeds"]) == 2
     assert ours["peak_memory"] > 16 * 237_120  # weights, gradients and Adam's two moments, in four bytes each
     assert theirs["peak_memory"] > 16 * 237_120 and products["peak_memory"] is None
-    assert "copy: 237,120 parameters\n" in printed
+    assert "copy: training steps, 237,120 parameters\n" in printed
     assert rows_of(printed)["target tokens per step"] == ["2,000", "recipe: 2,000"]
+    assert train["name"] == "train" and len(train["implementations"]) == 2
+    assert printed.count("whole training") == 1, "the small model of the benchmark is no recipe"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("copy train", "give either benchmarks or recipes, not both"),
         ("wmt14-bas", "there is no benchmark or recipe 'wmt14-bas'; did you mean wmt14-base?"),
-        ("copy --rounds 3", "--rounds is for benchmarks; use --steps for recipes"),
-        ("train --steps 3", "--steps and --compile are for recipes; use --rounds for benchmarks"),
-        ("--compile yes", "--steps and --compile are for recipes; use --rounds for benchmarks"),
-        ("copy --steps 0", "--steps must be at least 1; got 0"),
         ("train --rounds 0", "--rounds must be at least 1; got 0"),
         ("copy --threads 0", "--threads must be at least 1; got 0"),
         (
@@ -362,7 +351,7 @@ def test_mistakes(words: str, message: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_file_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path: Path) -> None:
-    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, output=tmp_path, progress=False)
+    texts = run_benchmarks(["copy"], QUICK, rounds=1, output=tmp_path, progress=False)
     with pytest.raises(UserError, match=r"cannot write .*: it is a folder"):
         next(texts)
 
@@ -373,9 +362,9 @@ def test_a_disk_that_becomes_full_costs_no_result(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transformer.bench.report.write_atomically", no_room)
-    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, output=tmp_path / "x.json", progress=False)
+    monkeypatch.setattr("transformer.bench.benchmarks.write_atomically", no_room)
+    texts = run_benchmarks(["copy"], QUICK, rounds=1, output=tmp_path / "x.json", progress=False)
     next(texts)  # where and how it is measured
-    assert "target tokens/s" in next(texts)
+    assert "target tokens/s" in next(texts) and "whole training" in next(texts)
     with pytest.raises(UserError, match=r"cannot write .*x\.json: No space left on device"):
         next(texts)
