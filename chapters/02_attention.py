@@ -287,7 +287,7 @@ Picture(
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, roughly as in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
+# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, which is about the size that they have in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%

@@ -470,7 +470,7 @@ assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 # | BERT (post-norm) | $0.02^2$ | the same for every layer, whatever its size |
 # | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of sublayers | many layers add to one stream, so each should add less |
 #
-# The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: it uses [a uniform distribution with Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
+# The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: it uses [a uniform distribution with Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. (One detail: like PyTorch's `nn.MultiheadAttention`, it keeps the weights of queries, keys and values in one matrix with $3d$ rows. For Xavier's rule this is one layer with $3d$ outputs, so its weights start with the variance $1/(2d)$, half of what three separate matrices would have.) Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
 
 # %% tags=["remove-input"]
 SourceCode(Transformer.reset_parameters)

@@ -486,8 +486,8 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 #
 # | you have | what to do |
 # |---|---|
-# | a GPU with 8 GB | `wmt14-base` with `--training.gradient-accumulation-steps 4` |
-# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` with gradient accumulation in 4 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
+# | a GPU with 8 GB | `wmt14-base` with `--training.gradient-accumulation-steps 2`. If that isn't enough, the trainer divides the batches further by itself |
+# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` with gradient accumulation in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #

@@ -2,6 +2,7 @@
 
 from difflib import SequenceMatcher
 
+from book._ext.widgets import MODELS
 from book.everyday import read_sentences
 from transformer.data.corpora import matching_key, sentence_pairs
 
@@ -26,3 +27,9 @@ def test_no_phrase_is_like_one_of_the_first_hundred_sentences() -> None:
             if 2 * sum(word in sentence for word in words) >= 0.75 * (len(words) + len(sentence)):  # else impossible
                 common = SequenceMatcher(None, words, sentence, autojunk=False)
                 assert common.ratio() < 0.75, (english, " ".join(sentence))
+
+
+def test_no_example_of_the_live_translator_is_a_phrase() -> None:
+    phrases = {matching_key(text) for pair in PAIRS for text in pair}
+    examples = [sentence for name in ("everyday", "everyday-de-en") for sentence in MODELS[name]["sentences"]]
+    assert len(examples) == 8 and not [one for one in examples if matching_key(one) in phrases]
