@@ -127,6 +127,24 @@ def test_code_is_copied_by_a_button(opened, address):
         assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()
 
 
+def test_the_contents_mark_the_section_that_is_being_read(opened, address):
+    """After jumps in both directions, and after a click on a section that cannot be scrolled to the top."""
+    marked = "[...document.querySelectorAll('#pst-page-toc-nav a.active')].map(link => link.hash.slice(1))"
+    above = """
+        [...document.querySelectorAll('article :is(h2, h3)')]
+            .filter(heading => heading.getBoundingClientRect().top < innerHeight / 3).at(-1)?.closest('section').id
+    """
+    with opened(f"{address}chapters/02_attention.html") as (tab, _):
+        height = tab.evaluate("document.documentElement.scrollHeight")
+        down = range(3000, height, 3000)
+        for y in (*down, *reversed(down)):
+            tab.evaluate("y => scrollTo({top: y, behavior: 'instant'})", y)
+            tab.wait_for_function(f"{marked}.join() === {above}")
+        last = tab.locator("#pst-page-toc-nav a").last
+        last.click()
+        tab.wait_for_function(f"link => {marked}.join() === link.hash.slice(1)", arg=last.element_handle())
+
+
 def test_the_rest_of_a_wrapped_line_is_indented_more_than_the_line(opened, address):
     """Otherwise it would look like the next line of the program. What a reader selects is still the program."""
     measured = """
