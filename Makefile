@@ -14,9 +14,9 @@ BUILT := $(HTML)/.built
 COVERED := import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
     "$$p" -c '$(COVERED)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
-# The tests use up to four cores: each of their processes needs one to two gigabytes of memory.
-CORES := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 2 : n > 4 ? 4 : n)))
-PYTEST := $(PY) -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
+# One process more than cores, because some tests wait, and at most five: each needs one to two gigabytes of memory.
+WORKERS := $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 2 ? 3 : n > 4 ? 5 : n + 1)))
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
@@ -51,7 +51,7 @@ test: $(READY)  ## run every check: lint, types, drift, tests, and the book buil
 	nice $(MAKE) lint || { kill $$book; exit 1; }; \
 	OMP_NUM_THREADS=1 nice $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
 	wait $$book || { cat _build/book.log; exit 1; }; exit $$tests
-	OMP_NUM_THREADS=1 $(PYTEST) -n $$(($(CORES) + 1)) --dist worksteal -m "not soak" tests/book
+	OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal -m "not soak" tests/book
 
 quick: $(READY)  ## the quick checks while you work, in less than two minutes: ruff, mypy, and the fast tests of the package
 	$(VENV)/bin/ruff check

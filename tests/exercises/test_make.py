@@ -158,7 +158,13 @@ def train_briefly(trial: TrainingExercise, answer: Any) -> str | None:
     return None if error is None else str(error)
 
 
-@pytest.mark.parametrize("source", solution_sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "source",
+    [  # weekly for the exercise with the longest trainings
+        pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem.startswith("19_") else [])
+        for path in solution_sources()
+    ],
+)
 def test_each_open_blank_fails_its_own_check_and_no_other(
     source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_faulty_model_is_recognised(model: Any, said: str) -> None:
     assert judged(1, count=100, build=model) == said
 
 
+@pytest.mark.soak
 def test_a_faulty_training_is_recognised() -> None:
     said = judged(8, count=300, loss_of=not_shifted)
     assert said.startswith("the training loss falls to 0.") and "worse than guessing (6.40)" in said
@@ -188,6 +189,7 @@ def test_another_loss_is_recognised() -> None:
     assert "stays near guessing" in judged(14, count=300, loss_of=swapped)
 
 
+@pytest.mark.soak
 def test_training_or_validating_on_other_pairs_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     data = checks.pocket_data()
 
