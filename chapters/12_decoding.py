@@ -741,19 +741,21 @@ print("the same logits with and without a cache")
 # For 120 tokens, the cache cuts the positions that the decoder computes to about a sixtieth, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. Here are the times on the machine that ran this chapter:
 
 # %%
-long_text = (tokens * 20)[:120]
-for decode in (without_cache, with_cache):
-    decode(source, long_text[:5])  # warm up
-    start = time.perf_counter()
-    decode(source, long_text).cpu()  # waits until a GPU is done
-    print(f"{decode.__name__:14} {time.perf_counter() - start:.2f} s")
+long_text = (tokens * 30)[:240]
+for length in (30, 120, 240):
+    print(f"{length} tokens")
+    for decode in (without_cache, with_cache):
+        decode(source, long_text[:5])  # warm up
+        start = time.perf_counter()
+        decode(source, long_text[:length]).cpu()  # waits for a GPU
+        print(f"  {decode.__name__:13} {time.perf_counter() - start:5.2f} s")
 
 # %% [markdown]
 # ### One cache for all beams
 #
 # *Optional: no later chapter builds on this section.*
 #
-# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. The obvious way is to copy these, in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
+# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. Most libraries copy these, in every layer and at every step, in functions such as `_reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq). In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
 #
 # Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
 #
@@ -867,9 +869,78 @@ SourceCode(DecoderCache.reorder, Transformer.decode_step)
 #
 # <details><summary>What does this save, and what does it cost?</summary>
 #
-# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. We haven't measured one against the other. The memory is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
+# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. The memory for self-attention is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
 #
 # </details>
+#
+# Which is faster? For the comparison, here is a model that copies. Each beam is a sentence of its own for it, with its own keys and values, including those of the encoder's output:
+
+
+# %%
+class CopyingTransformer(Transformer):
+    def start_cache(self, memory, memory_mask, max_length, beams):
+        memory, memory_mask = (
+            x.repeat_interleave(beams, dim=0) for x in (memory, memory_mask)
+        )
+        return super().start_cache(memory, memory_mask, max_length)
+
+    def decode_step(self, tokens, cache):
+        logits = super().decode_step(tokens.view(-1, 1), cache)
+        return logits.view(*tokens.shape, -1)
+
+
+def copy_beams(cache, parents):
+    first = torch.arange(len(parents), device=parents.device)[:, None]
+    rows = (parents + first * parents.size(1)).flatten()
+    for layer in cache.self_attention:
+        steps = slice(layer.length)
+        layer.key[:, :, steps] = layer.key[rows, :, steps]
+        layer.value[:, :, steps] = layer.value[rows, :, steps]
+
+
+# %% [markdown]
+# We let both take the same steps: four beams for each of 16 sentences, with the beams shuffled after every step, as in the middle of a search.
+
+# %%
+copying = CopyingTransformer(model.config).to(source.device).eval()
+copying.load_state_dict(model.state_dict())
+
+
+@torch.no_grad()
+def take_steps(model, reorder, steps, sentences=16, beams=4):
+    generator = torch.Generator().manual_seed(1)
+    cache = model.start_cache(
+        *model.encode(source.expand(sentences, -1)), steps, beams
+    )
+    outputs = []
+    for _ in range(steps):
+        tokens = torch.randint(4, 8000, (sentences, beams), generator=generator)
+        outputs.append(model.decode_step(tokens.to(source.device), cache))
+        parents = torch.randint(beams, (sentences, beams), generator=generator)
+        reorder(cache, parents.to(source.device))
+    return torch.stack(outputs).cpu()
+
+
+# %%
+versions = {
+    "shared": (model, DecoderCache.reorder),
+    "copied": (copying, copy_beams),
+}
+for steps in (20, 160):
+    print(f"{steps} steps")
+    for name, (decoder, reorder) in versions.items():
+        take_steps(decoder, reorder, 2)  # warm up
+        start = time.perf_counter()
+        take_steps(decoder, reorder, steps)
+        print(f"  {name} {time.perf_counter() - start:5.2f} s")
+
+# %% tags=["remove-cell"]
+assert_close(
+    *(take_steps(*one, 6) for one in versions.values()), atol=1e-3, rtol=1e-4
+)
+
+# %% [markdown]
+# Both give the same logits. When we ran this on a CPU, the shared cache was faster, and by more in the longer search, where there is more to copy at every step. (We haven't compared them on a GPU.)
 #
 # ### How much memory it needs
 #
