@@ -106,6 +106,11 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
         )
     yield from _swaps(axes)
     yield (
+        "not in descending order",
+        "The numbers are right, but they aren't in descending order: the largest should come first.",
+        _is_unsorted,
+    )
+    yield (
         "the right numbers in other places",
         "All the right numbers are in your result, but not where they belong. Look for a `reshape` or `view` where "
         "axes have to be swapped, and for parts that you put together in the wrong order.",
@@ -185,6 +190,11 @@ def _is_transposed(i: int, j: int, a: Tensor, b: Tensor) -> bool:
 
 def _is_shuffled(a: Tensor, b: Tensor) -> bool:
     return a.numel() > 3 and len(b.unique()) > 2 and _equal(_sorted(a), _sorted(b))
+
+
+def _is_unsorted(a: Tensor, b: Tensor) -> bool:
+    descends = b.dim() == 1 and len(b.unique()) > 1 and bool((b.diff() <= 0).all())
+    return descends and b.is_floating_point() and _equal(_sorted(a), _sorted(b))
 
 
 def _sorted(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ gradients that a model would be trained with.
 import contextlib
 import copy
 import io
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -44,7 +45,7 @@ class CallResult:
     def equals(self, other: "CallResult") -> bool:
         """Return whether both calls ended in the same way, up to rounding; neither inputs nor gradients matter."""
         if self.error or other.error:
-            return type(self.error) is type(other.error) and str(self.error) == str(other.error)
+            return type(self.error) is type(other.error) and _what_it_says(self.error) == _what_it_says(other.error)
         return len(self.results) == len(other.results) and all(map(equal, self.results, other.results))
 
     def same_kind(self, other: "CallResult") -> bool:
@@ -98,6 +99,15 @@ def call(
             error = e
     results = tuple(value) if multiple_results and isinstance(value, tuple | list) else (value,)
     return CallResult(results, error, printed.getvalue(), copies, found, requires_grad)
+
+
+def _what_it_says(error: BaseException | None) -> str:
+    """Return the message of an exception; of two sizes that should agree, the smaller one comes first."""
+    return re.sub(
+        r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
+        lambda match: " and ".join(sorted(match.groups(), key=int)),
+        str(error),
+    )
 
 
 def changed_inputs(before: Inputs, after: Inputs) -> list[str]:

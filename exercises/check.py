@@ -17,6 +17,7 @@ results. And an answer that trains a model is called only once: see `TrainingExe
 import contextlib
 import inspect
 import itertools
+import re
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +31,13 @@ from exercises.errors import RefusedError as RefusedError  # the checks import i
 from exercises.errors import explain
 from exercises.formatting import format_inputs, format_shapes, format_value
 from exercises.fresh_inputs import fresh_inputs
+from exercises.help import find_help
 from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
 from exercises.relations import ENDS_WRONG, Finding, Wrong, find_nan, find_relation
 from exercises.special_cases import what_is_special
 from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
-from exercises.unused import read_arguments, unused_arguments
+from exercises.unused import global_names, read_arguments, unused_arguments
 from transformer.errors import quote
 
 TAMPERED = (
@@ -77,7 +79,7 @@ NO_GRADIENT = (
 
 WRONG_GRADIENT = (
     "Your result is right, but part of your code is treated as a constant, so a model would be trained with a wrong "
-    "gradient. Look for `torch.no_grad()`, `detach()`, `.data` and `.item()`."
+    "gradient. Look for `torch.no_grad()`, `detach()`, `.data`, `.item()` and, in an embedding, `padding_idx`."
 )
 
 NAN_GRADIENT = (
@@ -241,7 +243,7 @@ class Exercise:
                 if has_gradient and (message := _describe_gradients(answer, actual, expected)):
                     return message
                 if expected.requires_grad and not (actual.requires_grad or actual.error):
-                    return "\n".join([CONSTANT, "", "for", *format_inputs(inputs)])
+                    return "\n".join([CONSTANT, "", "on this input:", *format_inputs(inputs)])
         return None
 
     def _match_mistake(self, answer: Function) -> str | None:
@@ -262,15 +264,19 @@ class Exercise:
     def _resembling_mistake(self, answer: Function) -> str | None:
         """Return title and hint of the only mistake that gives the same wrong results as the answer on most inputs.
 
-        Inputs that both get right don't count. The message shows the first inputs on which the two differ.
+        It must give the same on the first inputs on which the answer is wrong. Inputs that both get right don't count.
+        If the answer is right on inputs on which the mistake isn't, the message shows the first of them.
         """
         actual = self._call_on_all(answer)
         if all(value is None for result in actual for value in result.results):
             return None  # it has no return statement
         wrong = [i for i, result in enumerate(actual) if not result.equals(self._expected[i])]
+        if not wrong:
+            return None  # it gives another result each time
         agreements = [
             (sum(not actual[i].error and actual[i].equals(results[i]) for i in wrong), mistake, results)
             for mistake, results in self._results_of_mistakes
+            if actual[wrong[0]].equals(results[wrong[0]])
         ]
         nobody: tuple[int, Mistake | None, list[CallResult]] = (0, None, [])  # so that there are at least two rows
         ranked = sorted([*agreements, nobody, nobody], key=lambda row: -row[0])
@@ -278,16 +284,10 @@ class Exercise:
         either_wrong = [i for i, result in enumerate(results) if i in wrong or not result.equals(self._expected[i])]
         if mistake is None or 2 * most <= len(either_wrong) or 2 * second > most:
             return None
-        differs = [i for i, result in enumerate(actual) if not result.equals(results[i])]
-        number = next((i for i in differs if i in wrong), differs[0])
         lines = [f"this looks like a known mistake: {mistake.title}", mistake.hint]
-        if number in wrong:
-            lines += [
-                "But in one of the tests, your result is wrong in a different way:",
-                self._describe_failure(answer, number, actual[number]),
-            ]
-        else:
-            lines += ["Your result is right, though, for", *format_inputs(self._cases[number])]
+        differs = [i for i, result in enumerate(actual) if not result.equals(results[i])]
+        if differs and not any(i in wrong for i in differs):
+            lines += ["Your result is right, though, on this input:", *format_inputs(self._cases[differs[0]])]
         return "\n".join(lines)
 
     def _explain(self, answer: Function, number: int, first: CallResult) -> str:
@@ -302,8 +302,13 @@ class Exercise:
         text = [finding.text for finding in found]
         if error := actual[number].error:
             what = _describe_error(answer, error)
-            return "\n".join([what, *filter(None, [explain(error)]), *text]) + failure.removeprefix(what)
+            return "\n".join([what, *filter(None, [self._explain_error(error)]), *text]) + failure.removeprefix(what)
         return "\n".join([found[0].title, *text, "", failure]) if found else failure
+
+    def _explain_error(self, error: BaseException) -> str | None:
+        """Return what usually causes an exception: in this blank, according to the notebook's Help, or anywhere."""
+        topic = self.reference.__module__.rpartition(".")[2]
+        return find_help(topic, self.name, error) or explain(error)
 
     def _find_causes(self, answer: Function, tests: Sequence[Test], wrong: Sequence[Test]) -> list[Finding]:
         run_reference, run_answer = partial(self._call, self.reference), partial(self._call, answer)
@@ -388,7 +393,7 @@ class Exercise:
     def _describe_failure(self, answer: Function, number: int, actual: CallResult) -> str:
         inputs, expected = self._cases[number], self._expected[number]
         are_slices = number >= len(self.inputs) and any(map(is_tensor, inputs.values()))
-        heading = "for these inputs (the tensors are slices of larger ones)" if are_slices else "for"
+        heading = "on this input" + (" (the tensors are slices of larger ones):" if are_slices else ":")
         if actual.error:
             lines = [_describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
         else:
@@ -398,7 +403,8 @@ class Exercise:
                 difference = [f"it returns None, but should return {format_value(expected.results[0])}"]
             lines = [*difference, "", heading, *format_inputs(inputs)]
         if actual.printed:
-            lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]
+            printed = _without_paths(actual.printed[:2000]).splitlines()
+            lines += ["", "your code printed"] + ["  " + line for line in printed[:10]]
         return "\n".join(lines)
 
 
@@ -425,7 +431,7 @@ class TrainingExercise(Exercise):
             is_for_learner = _is_open(result.error) or isinstance(result.error, RefusedError)
             if is_for_learner:
                 return str(result.error)
-            return "\n".join(filter(None, [_describe_error(answer, result.error), explain(result.error)]))
+            return "\n".join(filter(None, [_describe_error(answer, result.error), self._explain_error(result.error)]))
         try:
             return self.examine(result.results[0])
         except Exception as error:
@@ -537,7 +543,7 @@ class Topic:
     def _find_wrong_part(self, exercise: Exercise, answer: Function) -> str | None:
         """Return a message if an answer is wrong only because it calls the learner's wrong answer to another blank."""
         variables, code = getattr(answer, "__globals__", {}), getattr(answer, "__code__", None)
-        called = [name for name in getattr(code, "co_names", ()) if name in self.exercises and name in variables]
+        called = [name for name in global_names(code) if name in self.exercises and name in variables]
         if isinstance(exercise, TrainingExercise) or not called:
             return None
         with mock.patch.dict(variables, {name: getattr(self.given, name) for name in called}):
@@ -581,9 +587,15 @@ def _is_open(error: BaseException | None) -> bool:
     return isinstance(error, NotImplementedError) and str(error).startswith(NOT_DONE)
 
 
+def _without_paths(text: str) -> str:
+    """Return a text without the paths in PyTorch's warnings: of a temporary file, and of where PyTorch was built."""
+    text = re.sub(r"^\S+:\d+: (?=\w*Warning: )", "", text, flags=re.MULTILINE)
+    return re.sub(r" *\(Triggered internally at [^()]*\)", "", text)
+
+
 def _describe_error(answer: Function, error: BaseException) -> str:
     """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
-    message = [line for line in str(error).splitlines() if line.strip()]
+    message = [line for line in _without_paths(str(error)).splitlines() if line.strip()]
     text = "\n".join([f"it stopped with {type(error).__name__}: {''.join(message[:1])}", *message[1:3]])
     function = inspect.unwrap(vars(answer).get("__init__", answer) if isinstance(answer, type) else answer)
     file = function.__code__.co_filename if hasattr(function, "__code__") else None
@@ -594,9 +606,17 @@ def _describe_error(answer: Function, error: BaseException) -> str:
     return text
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Return the names as code: `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
-    listed, verb = " and ".join(f"`{name}`" for name in names), "is" if len(names) == 1 else "are"
-    start = f"Your code doesn't use {listed}" if is_certain else f"Your result stays the same whatever {listed} {verb}"
+    listed, verb = _listed(names), "is" if len(names) == 1 else "are"
+    uses = f"doesn't use {listed}" if len(names) == 1 else f"uses none of {listed}"
+    uses = f"uses neither {listed.replace(' and ', ' nor ')}" if len(names) == 2 else uses
+    start = f"Your code {uses}" if is_certain else f"Your result stays the same whatever {listed} {verb}"
     return Finding(
         "an argument isn't used",
         f"{start}. Is a step missing, or is something else in its place, such as a fixed number?",
@@ -604,7 +624,7 @@ def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
 
 
 def _describe_without_effect(names: Sequence[str]) -> Finding:
-    listed = " and ".join(f"`{name}`" for name in names)
+    listed = _listed(names)
     its, values, are, them = ("its", "value", "is", "it") if len(names) == 1 else ("their", "values", "are", "them")
     return Finding(
         "an argument makes no difference",

@@ -51,6 +51,14 @@ def read_arguments(answer: object, names: Sequence[str]) -> list[str] | None:
     return [name for name, own in zip(names, code.co_varnames, strict=False) if own in read]
 
 
+def global_names(code: object) -> list[str]:
+    """Return the global names that a function's code reads, each once; attributes such as ``F.softmax`` don't count."""
+    if not isinstance(code, CodeType):
+        return []
+    loads = ("LOAD_GLOBAL", "LOAD_NAME")
+    return list(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
+
+
 def _is_unused(name: str, reference: Run, answer: Run, inputs: Sequence[Inputs]) -> bool | None:
     """Return whether the answer doesn't use an argument; None if it makes no difference to the reference either."""
     others = [case[name] for case in inputs if name in case]
