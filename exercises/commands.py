@@ -49,6 +49,7 @@ def grade(
     from exercises.grade import grade_all
     from exercises.gradebook import as_csv, as_json, as_junit
     from exercises.mistakes import histogram
+    from exercises.progress import explain_unsaved
     from transformer.files import check_writable
 
     if not notebooks:
@@ -68,6 +69,8 @@ def grade(
         print(line)
     if len(grades) > 1:
         print(f"\ntotal: {sum(r.points for r in grades)} of {sum(len(r.messages) for r in grades)}")
+    if note := explain_unsaved({result.path: result.points for result in grades if not result.failure}):
+        print(f"\n{note}")
     failures = write_feedback(grades, feedback) if feedback else []
     for path, to_text in outputs:  # now that nothing is lost if this fails
         try:
