@@ -30,7 +30,7 @@ def own_parts_only(inputs: Inputs) -> AbstractContextManager[None]:
     """Forbid the ready-made layers of PyTorch and of the package ``transformer``."""
     return watch_calls(
         lambda frame, event, argument: (
-            _ready_made_layer(frame) if event == "call" else _built_in(event, argument, BUILT_IN)
+            _ready_made_layer(frame) if event == "call" else built_in(event, argument, BUILT_IN)
         ),
         "In this exercise you write every layer between the token ids and the logits yourself. Linear layers, layer "
         "normalisation and tensor operations are all you need.",
@@ -39,7 +39,7 @@ def own_parts_only(inputs: Inputs) -> AbstractContextManager[None]:
 
 def forbid(names: set[str], advice: str = "In this exercise you write it yourself.") -> Guard:
     """Forbid PyTorch's built-in functions with these internal names; ``advice`` follows the name in the message."""
-    return lambda inputs: watch_calls(lambda _, event, argument: _built_in(event, argument, names), advice)
+    return lambda inputs: watch_calls(lambda _, event, argument: built_in(event, argument, names), advice)
 
 
 def no_library(*names: str, advice: str) -> Guard:
@@ -92,7 +92,7 @@ def _multi_head_attention() -> set[CodeType]:
     return {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_forward.__code__}
 
 
-def _built_in(event: str, function: Any, names: set[str]) -> str | None:
+def built_in(event: str, function: Any, names: set[str]) -> str | None:
     """Return a description of a built-in function, if its name is one of these."""
     name = getattr(function, "__name__", "")
     if event != "c_call" or name not in names:

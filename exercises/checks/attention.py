@@ -2,14 +2,16 @@
 
 import math
 from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.calls import Inputs
+from exercises.calls import Function, Inputs, call
 from exercises.check import Topic
-from exercises.restrictions import SOFTMAX, forbid, watch_calls
+from exercises.restrictions import BUILT_IN, SOFTMAX, built_in, forbid, watch_calls
 from exercises.tensors import numbers
 from transformer.attention import attention
 
@@ -153,6 +155,15 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 
 @attention_scores.mistake(
+    "divided by the root of the first axis's length",
+    "You take the length of the first axis: `len` of a tensor is that, too. In a batch it is the number of sentences. "
+    "d_k is the width of the vectors, the length of the last axis.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.transpose(-2, -1) / math.sqrt(len(query))
+
+
+@attention_scores.mistake(
     "half of d_k instead of its root",
     "You divide by d_k and then by 2. In Python, a power binds more tightly than a division, so the exponent needs "
     "parentheses.",
@@ -164,6 +175,19 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
+def _find_added_number(answer: Function) -> str | None:
+    """Return a message if the rows sum to a little less than one; float64 can tell this from rounding."""
+    inputs = {"scores": torch.tensor([[0.0, -30.0, -40.0]], dtype=torch.float64)}
+    weights = call(answer, inputs, forbid(SOFTMAX)).results[0]
+    if not isinstance(weights, Tensor) or weights.dtype != torch.float64 or not 1e-7 < 1 - float(weights.sum()) < 1e-3:
+        return None
+    return (
+        "a small number too much in the sum\n"
+        "Your rows don't quite sum to one: you add a small number to the sum, or to the exponentials. The largest "
+        "exponential of each row is 1 once its maximum is subtracted, so the sum can't be 0. Leave that number out."
+    )
+
+
 @topic.exercise(
     {"scores": torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])},
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
@@ -172,6 +196,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     {"scores": numbers(3, 5)},
     {"scores": numbers(1, 1, 5)},
     guard=forbid(SOFTMAX),
+    look_closer=_find_added_number,
 )
 def softmax(scores: Tensor) -> Tensor:
     """Positive weights that sum to one in each row."""
@@ -226,6 +251,15 @@ def _(scores: Tensor) -> Tensor:
 
 
 @softmax.mistake(
+    "over the first axis",
+    "You compute the softmax over the first axis, so the columns of a single matrix sum to one, and in a batch the "
+    "numbers of different sentences do. Each row should sum to one: take the last axis.",
+)
+def _(scores: Tensor) -> Tensor:
+    return scores.softmax(dim=0)
+
+
+@softmax.mistake(
     "normalised over the whole tensor",
     "All your weights together sum to one, but each row should do so by itself. Without an axis, max and sum run over "
     "the whole tensor.",
@@ -251,6 +285,26 @@ def _(scores: Tensor) -> Tensor:
 )
 def _(scores: Tensor) -> Tensor:
     return scores / scores.sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
+    "the maximum subtracted, but no exponential",
+    "You subtract the maximum of each row and divide by the sum, but you never take an exponential. It is what makes "
+    "the weights positive.",
+)
+def _(scores: Tensor) -> Tensor:
+    shifted = scores - scores.amax(dim=-1, keepdim=True)
+    return shifted / shifted.sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
+    "one maximum for all rows, and no exponential",
+    "You subtract the largest score of the whole tensor and divide by the sum, but you never take an exponential. It "
+    "is what makes the weights positive. And the maximum should be that of each row.",
+)
+def _(scores: Tensor) -> Tensor:
+    shifted = scores - scores.max()
+    return shifted / shifted.sum(dim=-1, keepdim=True)
 
 
 @softmax.mistake(
@@ -338,12 +392,14 @@ def _(scores: Tensor) -> Tensor:
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
-def _not_the_packages(inputs: Inputs) -> AbstractContextManager[None]:
-    """Forbid the package's ``attention``, which the notebook imports for the last blank."""
-    return watch_calls(
-        lambda frame, *_: "the package's `attention`" if frame.f_code is attention.__code__ else None,
-        "That is the very function that this blank is about: write it yourself.",
-    )
+def _not_ready_made(inputs: Inputs) -> AbstractContextManager[None]:
+    """Forbid the package's ``attention``, which the notebook imports for the last blank, and PyTorch's."""
+
+    def find_forbidden(frame: FrameType, event: str, function: Any) -> str | None:
+        is_the_packages = frame.f_code is attention.__code__
+        return "the package's `attention`" if is_the_packages else built_in(event, function, BUILT_IN)
+
+    return watch_calls(find_forbidden, "That is the very function that this blank is about: write it yourself.")
 
 
 @topic.exercise(
@@ -353,7 +409,7 @@ def _not_the_packages(inputs: Inputs) -> AbstractContextManager[None]:
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 5, seed=2)},
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1), "value": numbers(1, 1, 3, seed=2)},
     results=("output", "weights"),
-    guard=_not_the_packages,
+    guard=_not_ready_made,
 )
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """The average of the values, weighted by the softmax of the scores."""
@@ -407,6 +463,26 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=1)
+    return weights @ value, weights
+
+
+@scaled_dot_product_attention.mistake(
+    "softmax over the first axis",
+    "Your softmax is over the first axis, so in a batch the sentences compete with each other. For each query, the "
+    "weights of all keys should sum to one: take the last axis.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=0)
+    return weights @ value, weights
+
+
+@scaled_dot_product_attention.mistake(
+    "divided by the root of the first axis's length",
+    "You take the length of the first axis: `len` of a tensor is that, too. In a batch it is the number of sentences. "
+    "d_k is the width of the queries and keys, the length of the last axis.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(len(query))).softmax(dim=-1)
     return weights @ value, weights
 
 
@@ -524,6 +600,42 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 
 @split_heads.mistake(
+    "reshaped after the transpose",
+    "The shape is right, but after your transpose, a reshape reads the numbers position by position: a head's vectors "
+    "are then filled with one feature of several positions. Split the last axis first, and swap two axes after that.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    batch, length, d_model = x.shape
+    return x.transpose(1, 2).reshape(batch, n_heads, length, d_model // n_heads)
+
+
+@split_heads.mistake(
+    "a batch of one",
+    "Your first size is 1, which is right only for a batch with a single sentence. Take the batch size from x.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    _, length, d_model = x.shape
+    return x.reshape(1, length, n_heads, d_model // n_heads).transpose(1, 2)
+
+
+@split_heads.mistake(
+    "a batch of one with longer sentences",
+    "Your first size is 1, so the sentences of a larger batch become a single long one. Take the batch size from x.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    return x.reshape(1, -1, n_heads, x.size(-1) // n_heads).transpose(1, 2)
+
+
+@split_heads.mistake(
+    "a batch of one with wider heads",
+    "Your first size is 1. In a larger batch, the size that you leave to PyTorch (-1) then makes up for it, and the "
+    "heads become too wide. Take the batch size from x.",
+)
+def _(x: Tensor, n_heads: int) -> Tensor:
+    return x.reshape(1, x.size(1), n_heads, -1).transpose(1, 2)
+
+
+@split_heads.mistake(
     "every n-th feature instead of a slice",
     "Each head takes every n-th feature. It should get neighbouring ones: head 0 the first d_head features, head 1 "
     "the next, and so on.",
@@ -610,6 +722,33 @@ def join_heads(heads: Tensor) -> Tensor:
 def _(heads: Tensor) -> Tensor:
     batch, n_heads, length, d_head = heads.shape
     return heads.reshape(batch, length, n_heads * d_head)
+
+
+@join_heads.mistake(
+    "a batch of one",
+    "Your first size is 1, which is right only for a batch with a single sentence. Take the batch size from heads.",
+)
+def _(heads: Tensor) -> Tensor:
+    _, n_heads, length, d_head = heads.shape
+    return heads.transpose(1, 2).reshape(1, length, n_heads * d_head)
+
+
+@join_heads.mistake(
+    "a batch of one with longer sentences",
+    "Your first size is 1, so the sentences of a larger batch become a single long one. Take the batch size from "
+    "heads.",
+)
+def _(heads: Tensor) -> Tensor:
+    return heads.transpose(1, 2).reshape(1, -1, heads.size(1) * heads.size(3))
+
+
+@join_heads.mistake(
+    "a batch of one with wider vectors",
+    "Your first size is 1. In a larger batch, the size that you leave to PyTorch (-1) then makes up for it, and the "
+    "vectors become too wide. Take the batch size from heads.",
+)
+def _(heads: Tensor) -> Tensor:
+    return heads.transpose(1, 2).reshape(1, heads.size(2), -1)
 
 
 @join_heads.mistake(

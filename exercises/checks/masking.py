@@ -73,16 +73,16 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 
 @padding_mask.mistake(
-    "dimensions missing",
+    "axes missing",
     "The values are right, but the mask has to broadcast to scores of shape (batch, heads, query, key). Broadcasting "
-    "aligns dimensions from the right, so your batch would line up with the queries.",
+    "aligns axes from the right, so your batch would line up with the queries.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return ids != pad_id
 
 
 @padding_mask.mistake(
-    "one dimension missing",
+    "one axis missing",
     "The values are right, but the mask has to broadcast to scores of shape (batch, heads, query, key), and your "
     "batch would line up with the heads.",
 )
@@ -195,8 +195,8 @@ def _(length: int) -> Tensor:
 
 
 @causal_mask.mistake(
-    "dimensions missing",
-    "The triangle is right. To broadcast to scores of shape (batch, heads, query, key), it needs two dimensions of "
+    "axes missing",
+    "The triangle is right. To broadcast to scores of shape (batch, heads, query, key), it needs two axes of "
     "size 1 in front.",
 )
 def _(length: int) -> Tensor:
@@ -261,6 +261,15 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(1)).transpose(-2, -1)
+
+
+@target_mask.mistake(
+    "the causal mask inverted",
+    "The padding is hidden correctly, but you invert the causal mask, so each position attends to the future only, not "
+    "even to itself. The causal mask is already True where attention is allowed.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    return masks.padding_mask(ids, pad_id) & ~masks.causal_mask(ids.size(1))
 
 
 @target_mask.mistake(
@@ -452,6 +461,15 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @masked_softmax.mistake(
+    "-1e4, and rows without a visible key attend to everything",
+    "There are two mistakes. -1e4 isn't below every possible score: use the lowest number of the scores' own dtype. "
+    "And if a row may attend to nothing, its weights should be 0.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -10_000.0).softmax(dim=-1)
+
+
+@masked_softmax.mistake(
     "hidden scores set to zero",
     "A score of 0 isn't low: its exponential is 1, so hidden keys still get weight. How low must a score be for a "
     "weight of 0?",
@@ -491,6 +509,29 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
     weights = scores.softmax(dim=-1) * mask
     total = weights.sum(dim=-1, keepdim=True)
     return torch.where(total > 0, weights / total.clamp(min=torch.finfo(scores.dtype).tiny), 0)
+
+
+@masked_softmax.mistake(
+    "a number that is 0 in half precision",
+    "There are two mistakes. The small number that should keep the sum from being 0 is rounded to 0 in half precision, "
+    "where 0/0 is NaN. And if a hidden score is much larger than all visible ones, the visible weights are 0 before "
+    "you divide: hide the scores before the softmax.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.softmax(dim=-1) * mask
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)
+
+
+@masked_softmax.mistake(
+    "a number that half precision doesn't have",
+    "In float32 this is right, but half precision rounds a number such as 1e-9 to 0, and turns one such as -1e9 into "
+    "minus infinity. Where nothing is visible, your code then divides 0 by 0. Use the lowest number of the scores' own "
+    "dtype: with finite scores, PyTorch's softmax never divides by 0.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-9)
 
 
 @masked_softmax.mistake(

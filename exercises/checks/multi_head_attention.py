@@ -9,6 +9,7 @@ from torch import Tensor
 
 from exercises.check import Topic
 from exercises.checks import attention as earlier
+from exercises.restrictions import BUILT_IN, forbid
 from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention, attention
 
@@ -89,7 +90,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 @query_key_value.mistake(
     "cut in reading order",
     "You cut the result in reading order, so your queries also contain keys and values of the first positions. Split "
-    "the last dimension.",
+    "the last axis.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return F.linear(x, weight, bias).reshape(3, *x.shape).unbind(0)
@@ -97,11 +98,30 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 
 @query_key_value.mistake(
     "the sentence split instead of the features",
-    "You split the positions into three parts. Every position has all three results, side by side in the last "
-    "dimension.",
+    "You split the positions into three parts. Every position has all three results, side by side in the last axis.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return F.linear(x, weight, bias).chunk(3, dim=1)
+
+
+@query_key_value.mistake(
+    "positions unpacked",
+    "You split the positions into three parts, and if there are fewer than three of them, Python stops. Every position "
+    "has all three results, side by side in the last axis.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    query, key, value = F.linear(x, weight, bias).chunk(3, dim=1)
+    return query, key, value
+
+
+@query_key_value.mistake(
+    "sentences unpacked",
+    "You split the batch into three parts: without an axis, that is the first one. The three results are side by "
+    "side in the last axis.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    query, key, value = F.linear(x, weight, bias).chunk(3)
+    return query, key, value
 
 
 @query_key_value.mistake(
@@ -165,7 +185,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 @query_key_value.mistake(
     "cut in reading order within each sentence",
     "You cut each sentence's result in reading order, so your queries also contain keys and values of the first "
-    "positions. Split the last dimension.",
+    "positions. Split the last axis.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     batch, length, d_model = x.shape
@@ -276,9 +296,9 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 
 @cross_attention.mistake(
-    "the mask lacks a dimension",
-    "Broadcasting aligns dimensions from the right, so your mask's sentences line up with the heads. If there happen "
-    "to be as many sentences as heads, you don't even get an error. The scores have four dimensions.",
+    "the mask lacks an axis",
+    "Broadcasting aligns axes from the right, so your mask's sentences line up with the heads. If there happen "
+    "to be as many sentences as heads, you don't even get an error. The scores have four axes.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, real[:, None, :], *layer)
@@ -404,7 +424,7 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 @cross_attention.mistake(
     "not split into heads",
-    "Queries, keys and values go into attention without being split. Only your mask has a dimension for the heads.",
+    "Queries, keys and values go into attention without being split. Only your mask has an axis for the heads.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, _ = layer
@@ -496,6 +516,27 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, *rest = layer
     short = torch.where(torch.arange(len(bias)) < 2 * x.size(-1), bias, 0)
     return _cross(x, memory, _stretched(real), weight, short, *rest)
+
+
+@cross_attention.mistake(
+    "no bias for the queries",
+    "Your queries have no bias. It is the first third of the bias.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, *rest = layer
+    short = torch.where(torch.arange(len(bias)) < x.size(-1), 0, bias)
+    return _cross(x, memory, _stretched(real), weight, short, *rest)
+
+
+@cross_attention.mistake(
+    "scaled by the width of the model",
+    "You divide the scores by the root of d_model. A head's dot product adds up d_head products only, so the scale "
+    "depends on d_head. The function `attention` takes care of it.",
+)
+def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, *rest = layer
+    scale = torch.where(torch.arange(len(bias)) < x.size(-1), 1 / math.sqrt(layer[-1]), 1)
+    return _cross(x, memory, _stretched(real), weight * scale[:, None], bias * scale, *rest)
 
 
 @cross_attention.mistake(
@@ -662,8 +703,8 @@ def _(heads: Tensor, w_output: Tensor) -> Tensor:
 
 
 @topic.exercise(
-    {"n_query": 2, "n_key": 3, "d_model": 4, "n_heads": 2},
-    {"n_query": 2, "n_key": 5, "d_model": 4, "n_heads": 1},
+    {"n_query": 3, "n_key": 5, "d_model": 8, "n_heads": 2},
+    {"n_query": 2, "n_key": 7, "d_model": 6, "n_heads": 1},
     {"n_query": 25, "n_key": 30, "d_model": 512, "n_heads": 8},
     results=("parameters", "multiplications", "exponentials"),
 )
@@ -838,6 +879,15 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 
 
 @layer_cost.mistake(
+    "the bias of one layer only",
+    "You count a single bias vector. Each of the four linear layers has one of its own.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
+    _, products, exponentials = _cost(n_query, n_key, d_model, n_heads)
+    return 4 * d_model**2 + d_model, products, exponentials
+
+
+@layer_cost.mistake(
     "d^2 for a square",
     "`^` is no power in Python: it compares the bits of two integers. A power is written with two asterisks.",
 )
@@ -886,6 +936,11 @@ def _grouped_inputs(heads: int, groups: int, seed: int) -> dict[str, Tensor]:
     _grouped_inputs(4, 1, 3),
     _grouped_inputs(6, 3, 6),
     _grouped_inputs(3, 3, 9),
+    guard=forbid(
+        BUILT_IN,
+        "It can share the keys and values by itself, and that is what you write here. Use `attention` from the cell at "
+        "the top.",
+    ),
 )
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Each group's keys and values once more for each head of the group."""

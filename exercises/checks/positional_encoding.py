@@ -67,6 +67,14 @@ def _(d_model: int) -> Tensor:
 
 
 @frequencies.mistake(
+    "twice as many as there are pairs",
+    "You return one number for each dimension. There is one for each pair: let your i end at d_model / 2 - 1.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** (-2 * torch.arange(d_model) / d_model)
+
+
+@frequencies.mistake(
     "each frequency twice",
     "You return each frequency twice. Sine and cosine do share it, but they are only paired in the next blank.",
 )
@@ -114,6 +122,15 @@ def _(d_model: int) -> Tensor:
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-torch.arange(0, d_model, 2) // d_model).float()
+
+
+@frequencies.mistake(
+    "the exponent rounded down to 0",
+    "You divide with `//`, which rounds down, so all your exponents are 0 and all frequencies 1. The exponents are "
+    "fractions: use `/`.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** -(torch.arange(0, d_model, 2) // d_model)
 
 
 @frequencies.mistake(
@@ -239,6 +256,16 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
+    "an extra 2π",
+    "You multiply the angle by 2π. The frequencies are angles already, in radians for each step: position times "
+    "frequency is the angle.",
+)
+def _(length: int, d_model: int) -> Tensor:
+    angle = torch.arange(length)[:, None] * frequencies.reference(d_model) * 2 * math.pi
+    return _together(angle.sin(), angle.cos())
+
+
+@sinusoidal_encoding.mistake(
     "angles instead of sines and cosines",
     "These are the angles themselves, which grow without limit. Return their sines and cosines.",
 )
@@ -280,6 +307,7 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": positions.sinusoidal_encoding(9, 8)[5:], "k": -3},
     {"encoding": positions.sinusoidal_encoding(40, 4)[[30, 2, 11]], "k": 7},
     {"encoding": positions.sinusoidal_encoding(6, 4)[5:], "k": -2},
+    {"encoding": numbers(4, 6), "k": 2},  # not encodings: only a linear map finds what becomes of them
     keep=("encoding",),
     differentiable=False,
 )
@@ -391,6 +419,47 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 
 @shift.mistake(
+    "the angles computed from the encodings",
+    "You compute each angle from its sine and cosine, and take the sine and cosine of a larger one. That is right for "
+    "encodings, but it isn't a linear map: the length of each pair is lost. The two formulas need no angle, only its "
+    "sine and cosine.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    angle = torch.atan2(*_apart(encoding)) + _step(encoding, k)
+    return _together(angle.sin(), angle.cos())
+
+
+@shift.mistake(
+    "not interleaved again",
+    "The numbers are right, but all new sines come before all new cosines. Put the sine and the cosine of each pair "
+    "next to each other again.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    return torch.cat(_apart(shift.reference(encoding, k)), dim=-1)
+
+
+@shift.mistake(
+    "the halves taken for the pairs, but interleaved at the end",
+    "You take the first half for the sines and the second for the cosines. Here sines and cosines alternate, in what "
+    "you are given as well as in your result.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    (sin, cos), b = encoding.chunk(2, dim=-1), _step(encoding, k)
+    return _together(sin * b.cos() + cos * b.sin(), cos * b.cos() - sin * b.sin())
+
+
+@shift.mistake(
+    "a slice of a new table",
+    "You compute a new table and return its rows from k on. That is right only if the first row of `encoding` belongs "
+    "to position 0, and k isn't negative. You aren't told the positions, and you don't need them: rotate what you are "
+    "given.",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    angle = torch.arange(len(encoding) + k)[:, None] * frequencies.reference(encoding.size(-1))
+    return _together(angle.sin(), angle.cos())[k:]
+
+
+@shift.mistake(
     "the row number added",
     "You also rotate each vector by the number of its row. The rows may belong to any positions, and all of them move "
     "by k.",
@@ -407,10 +476,10 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 
 @topic.exercise(
-    {"x": torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0]])},
-    {"x": numbers(3, 6)},
-    {"x": numbers(2, 2, 3, 4, seed=1)},
-    {"x": numbers(1, 2, 2, seed=2)},
+    {"x": torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]])},
+    {"x": numbers(4, 6)},
+    {"x": numbers(2, 4, 3, 8, seed=1)},
+    {"x": numbers(1, 3, 2, seed=2)},
 )
 def rotate(x: Tensor) -> Tensor:
     """The package's rotation."""
@@ -502,6 +571,42 @@ def _turned(x: Tensor, angle: Tensor) -> Tensor:
 
 
 @rotate.mistake(
+    "half of d_head as the width",
+    "You pass half of d_head to `frequencies`. It takes d_head itself: it returns one frequency for each pair, so it "
+    "halves the width on its own.",
+)
+def _(x: Tensor) -> Tensor:
+    return _turned(x, torch.arange(x.size(-2))[:, None] * frequencies.reference(x.size(-1) // 2))
+
+
+@rotate.mistake(
+    "positions and frequencies multiplied entry by entry",
+    "You multiply the vector of positions by the vector of frequencies as they are. Each position needs an angle for "
+    "each frequency: give the positions a second axis of length one.",
+)
+def _(x: Tensor) -> Tensor:
+    return _turned(x, torch.arange(x.size(-2)) * frequencies.reference(x.size(-1)))
+
+
+@rotate.mistake(
+    "the length taken from the first axis",
+    "You take the length of the first axis, or `len(x)`, for the number of positions. With batch and heads in front, "
+    "the positions are on the second-to-last axis: count from the end.",
+)
+def _(x: Tensor) -> Tensor:
+    return _turned(x, torch.arange(len(x))[:, None] * frequencies.reference(x.size(-1)))
+
+
+@rotate.mistake(
+    "the length taken from axis 1",
+    "You take the length of axis 1 for the number of positions. That is right only for three axes. The positions are "
+    "on the second-to-last axis, however many come before it: count from the end.",
+)
+def _(x: Tensor) -> Tensor:
+    return _turned(x, torch.arange(x.size(1))[:, None] * frequencies.reference(x.size(-1)))
+
+
+@rotate.mistake(
     "the same angle at every position",
     "You rotate every position by the frequencies themselves, which is right for position 1 only. Multiply each "
     "frequency by the position first.",
@@ -563,7 +668,7 @@ def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 
 @embed.mistake(
     "scaled by d_model",
-    "You multiply the embeddings by d_model itself, which makes them too large. Look up the factor in §3.4.",
+    "You multiply the embeddings by d_model itself, which makes them too large. The factor is its root.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * table.size(1) + encoding[: ids.size(1)]

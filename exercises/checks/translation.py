@@ -31,6 +31,7 @@ NextToken = Callable[[list[int]], Tensor]
 @topic.exercise(
     {"sentences": ["the dog sees the cat"], "size": 9},
     {"sentences": ["so a dog and a cat", "a cat  runs"], "size": 7},
+    {"sentences": ["we zip and we zap", "we zip"], "size": 6},
     {"sentences": ["Two men sit.", "two men stand", "Two dogs run", "A man runs. "], "size": 12},
     {"sentences": ["we know that we know", "yes we do"], "size": 50},
     {"sentences": ["nothing fits"], "size": 4},
@@ -194,6 +195,27 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
 def _(sentences: list[str], size: int) -> dict[str, int]:
     chosen = _counts(sentences).most_common(size - N_SPECIAL)
     return _numbered(sorted(dict(chosen), key=lambda word: (-dict(chosen)[word], word)), size)
+
+
+@build_vocabulary.mistake(
+    "cut off in the order of the alphabet",
+    "You keep the words that come first in the alphabet, and sort only these by frequency. A frequent word late in the "
+    "alphabet is lost like that: sort all words by frequency first, and cut the list then.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    counts = _counts(sentences)
+    chosen = sorted(counts)[: size - N_SPECIAL]
+    return _numbered(sorted(chosen, key=lambda word: (-counts[word], word)), size)
+
+
+@build_vocabulary.mistake(
+    "parts of words counted",
+    "You look for each word in the text as a string. So `a` is also found inside `cat`, and counted there. Split the "
+    "sentences into words, and count those that are equal.",
+)
+def _(sentences: list[str], size: int) -> dict[str, int]:
+    text = " ".join(sentences)
+    return _numbered(_ranked(Counter({word: text.count(word) for word in text.split()})), size)
 
 
 @build_vocabulary.mistake(
@@ -466,6 +488,42 @@ def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
 
 
 @encode_sentence.mistake(
+    "UNK in quotes",
+    "An unknown word becomes the text 'UNK'. Without the quotes, UNK is a variable of this notebook, and its value is "
+    "the id.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> Any:
+    return [*(vocabulary.get(word, "UNK") for word in sentence.split()), EOS]
+
+
+@encode_sentence.mistake(
+    "EOS in quotes",
+    "Your list ends with the text 'EOS'. Without the quotes, EOS is a variable of this notebook, and its value is the "
+    "id.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> Any:
+    return [*_ids(sentence.split(), vocabulary), "EOS"]
+
+
+@encode_sentence.mistake(
+    "the special token looked up as a word",
+    "Your list ends with UNK. Did you add a word such as `<eos>` to the sentence? The vocabulary doesn't contain the "
+    "special tokens, so it becomes UNK like any unknown word. Add the id EOS to the list instead.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return _ids([*sentence.split(), "<eos>"], vocabulary)
+
+
+@encode_sentence.mistake(
+    "the special token attached to the last word",
+    "You append `<eos>` to the text, and the last word becomes an unknown one, such as `runs<eos>`. Leave the text as "
+    "it is, and add the id EOS to the list.",
+)
+def _(sentence: str, vocabulary: dict[str, int]) -> list[int]:
+    return _ids(f"{sentence}<eos>".split(), vocabulary)
+
+
+@encode_sentence.mistake(
     "the position in the dict instead of the id",
     "You take the position of the word in the dict for its id. The dict may be in any order: the id is the value that "
     "it has for the word.",
@@ -687,6 +745,24 @@ def _(ids: Tensor, table: Tensor) -> Tensor:
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return F.one_hot(ids).to(table.dtype) @ table
+
+
+@look_up.mistake(
+    "gather along the rows",
+    "`gather` takes one number for each id: the one in the id's row, and in the column where the id itself is. You "
+    "need whole rows. Use the ids as an index.",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table.gather(0, ids)
+
+
+@look_up.mistake(
+    "gather along the columns",
+    "`gather` takes one number for each id, and here it takes the ids for columns. You need whole rows. Use the ids as "
+    "an index.",
+)
+def _(ids: Tensor, table: Tensor) -> Tensor:
+    return table.gather(1, ids)
 
 
 @look_up.mistake(
@@ -924,6 +1000,17 @@ def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
 def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
     p = logits.softmax(-1)
     return p[:n], _largest(p, n)[1]
+
+
+@most_probable.mistake(
+    "the first probabilities, and the ids of the least probable",
+    "Your probabilities are those of the first n tokens, and your ids those of the n least probable ones: without "
+    "further arguments, PyTorch sorts in ascending order. Sort in descending order, and take each probability at the "
+    "id beside it.",
+)
+def _(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    p = logits.softmax(-1)
+    return p[:n], p.argsort()[:n]
 
 
 @most_probable.mistake(
