@@ -83,7 +83,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # $$\frac{Q K^\top}{\sqrt{d_k}}$$
 #
-# Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all.
+# Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all. (PyTorch calls an
+# axis a dimension, and its argument `dim`; these notebooks keep that word for the numbers in a vector.)
 #
 # <details><summary>Hint</summary>
 #
@@ -178,7 +179,8 @@ check("softmax", softmax)
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: these are your own functions once
-# their checks show ✓, and those of the course until then. The package's `attention`, which blank 6 uses, is not allowed here: it is this very function.
+# their checks show ✓, and those of the course until then. The package's `attention`, which blank 6 uses, is not allowed here, and neither is PyTorch's
+# `F.scaled_dot_product_attention`: both are this very function.
 #
 # <details><summary>Hint</summary>
 #

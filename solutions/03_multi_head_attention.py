@@ -26,7 +26,7 @@
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 #
-# One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper's $x W$ (§3.2.2) then becomes $x W^\top$, which is what `F.linear(x, weight, bias)` computes.
+# Unlike in the notebook on attention, **matrices are stored as in `nn.Linear`** here: (out, in). The paper's $x W$ (§3.2.2) then becomes $x W^\top$, which is what `F.linear(x, weight, bias)` computes.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -87,7 +87,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ```text
 # one product for all three               (batch, length, 3 · d_model)
-# split the last dimension in three       (batch, length, d_model) each
+# split the last axis in three            (batch, length, d_model) each
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 6x2)</code></summary>
@@ -96,11 +96,11 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # </details>
 # <details><summary>Help: <code>not enough values to unpack (expected 3, got 1)</code></summary>
 #
-# You split the first dimension, the sentences of the batch. The three results are side by side in the last one.
+# You split another axis than the last: perhaps the first, the sentences of the batch. The three results are side by side in the last one.
 # </details>
 # <details><summary>Help: <code>not enough values to unpack (expected 3, got 2)</code></summary>
 #
-# Either you split the dimension of the words, of which there are two here, or you passed 3 to `split`, which expects the width of a part;
+# Either you split the axis of the words, of which there are two here, or you passed 3 to `split`, which expects the width of a part;
 # `chunk` expects the number of parts.
 # </details>
 
@@ -129,7 +129,7 @@ check("query_key_value", query_key_value)
 # ★★★ · 20 minutes · §3.2.3
 #
 # Now write a whole layer, as in the decoder: the queries come from `x`, the keys and values from `memory`. Their lengths differ, and the sentences in the memory are
-# padded. No query may attend to this padding: `real` is True for all other tokens. It has two dimensions, but the scores have four, (batch, heads, query, key).
+# padded. No query may attend to this padding: `real` is True for all other tokens. It has two axes, but the scores have four, (batch, heads, query, key).
 #
 # `split_heads(x, n_heads)` and `join_heads(heads)` are those of the notebook on attention, and `attention(query, key, value, mask)` is the package's: it
 # returns the output and the weights, and in its mask True means *may attend*. All are imported above.
@@ -140,16 +140,16 @@ check("query_key_value", query_key_value)
 # queries: x through the first third of weight and bias
 # keys and values: memory through the other two
 # split the three into heads              (batch, heads, …, d_head)
-# real, with a dimension of size 1 for the heads and one for the queries
+# real, with an axis of size 1 for the heads and one for the queries
 # attention; keep the output; join heads  (batch, n_query, d_model)
-# multiply by w_output, add its bias
+# the output projection: w_output is stored as (out, in) like weight, and b_output is its bias
 # ```
 #
 # You may also call `given.query_key_value` twice and use part of what it returns, though this computes more than you need.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 2</code></summary>
 #
-# The mask still has two dimensions. Broadcasting aligns dimensions from the right, so the sentences of the mask are aligned with the queries.
+# The mask still has two axes. Broadcasting aligns axes from the right, so the sentences of the mask are aligned with the queries.
 # </details>
 # <details><summary>Help: <code>'tuple' object has no attribute 'transpose'</code></summary>
 #
@@ -157,7 +157,7 @@ check("query_key_value", query_key_value)
 # </details>
 # <details><summary>Help: <code>the mask must be bool, True = may attend; got torch.float32</code></summary>
 #
-# The mask has been converted to numbers. It only needs more dimensions.
+# The mask has been converted to numbers. It only needs more axes.
 # </details>
 # <details><summary>Help: <code>Target sizes: [1, 2].  Tensor sizes: [6]</code></summary>
 #
@@ -235,11 +235,11 @@ torch.allclose(mine, expected, atol=1e-6)
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for @: 'Tensor' and 'tuple'</code></summary>
 #
-# `chunk` and `split` return several tensors. Use them one by one, or make one tensor with a dimension for the heads.
+# `chunk` and `split` return several tensors. Use them one by one, or make one tensor with an axis for the heads.
 # </details>
 # <details><summary>Help: <code>Expected size for first two dimensions of batch2 tensor to be: [2, 2] but got: [2, 4].</code></summary>
 #
-# The parts are (d_model, d_head). A head's vectors have d_head numbers, so that dimension has to come first.
+# The parts are (d_model, d_head). A head's vectors have d_head numbers, so that axis has to come first.
 # </details>
 
 
@@ -273,7 +273,7 @@ check("head_contributions", head_contributions)
 #   $a \cdot b \cdot c$ of them;
 # - **exponentials**: one for each weight of each head.
 #
-# Before you write any code, guess which of the three grow with the number of heads.
+# Before you write any code, guess which of the three grow with the number of heads. The answer follows below the check.
 #
 # <details><summary>Hint</summary>
 #
@@ -310,6 +310,13 @@ def layer_cost(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[in
 check("layer_cost", layer_cost)
 
 # %% [markdown]
+# <details><summary>Which of the three grow with the number of heads?</summary>
+#
+# Only the exponentials. More heads means narrower heads: all of them together have d_model features, whatever their number, so parameters and
+# multiplications stay the same. But each head has its own table of weights, with n_query · n_key exponentials.
+# </details>
+
+# %% [markdown]
 # ## 5 · Heads that share their keys
 #
 # ★★★ · 15 minutes · beyond the paper
@@ -318,7 +325,8 @@ check("layer_cost", layer_cost)
 # heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 use the keys and values of group 0, and 3, 4 and 5 those of
 # group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). With as many groups as heads, it is the paper's attention.
 #
-# `attention(query, key, value)` returns the output and the weights.
+# `attention(query, key, value)` returns the output and the weights. (PyTorch's `F.scaled_dot_product_attention` isn't allowed in this blank: with
+# `enable_gqa=True`, it shares the keys by itself.)
 #
 # <details><summary>Hint</summary>
 #
@@ -339,7 +347,7 @@ check("layer_cost", layer_cost)
 # </details>
 # <details><summary>Help: <code>Dimension out of range (expected to be in range of [-1, 0], but got -2)</code></summary>
 #
-# Without `dim`, `repeat_interleave` flattens the tensor and repeats each number. Pass the dimension.
+# Without `dim`, `repeat_interleave` flattens the tensor and repeats each number. Pass the axis.
 # </details>
 # <details><summary>Help: <code>repeat_interleave() received an invalid combination of arguments - got (float, int)</code></summary>
 #

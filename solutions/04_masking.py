@@ -78,13 +78,13 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # ★☆☆ · 5 minutes
 #
 # The sentences of a batch are padded with `pad_id` to the same length. No query should attend to this padding, so hide those keys.
-# The mask is the same for all heads and all queries, so these two dimensions have size 1.
+# The mask is the same for all heads and all queries, so these two axes have size 1.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # compare ids with pad_id                 (batch, length), bool
-# insert two dimensions of size 1         (batch, 1, 1, length)
+# insert two axes of size 1               (batch, 1, 1, length)
 # ```
 # </details>
 # <details><summary>Help: <code>'bool' object is not subscriptable</code></summary>
@@ -121,7 +121,7 @@ check("padding_mask", padding_mask)
 # ```text
 # rows are queries, columns are keys
 # row i is True up to column i: which triangle of a square of True is that?
-# insert two dimensions of size 1 in front (1, 1, length, length)
+# insert two axes of size 1 in front      (1, 1, length, length)
 # ```
 # </details>
 # <details><summary>Help: <code>tril(): argument 'input' (position 1) must be Tensor, not int</code></summary>
@@ -159,7 +159,7 @@ check("causal_mask", causal_mask)
 # ```text
 # padding mask                            (batch, 1, 1, length)
 # causal mask                             (1, 1, length, length)
-# True where both are True; dimensions of size 1 are broadcast
+# True where both are True; axes of size 1 are broadcast
 # ```
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
