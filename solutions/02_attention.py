@@ -84,7 +84,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # $$\frac{Q K^\top}{\sqrt{d_k}}$$
 #
 # Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all. (PyTorch calls an
-# axis a dimension, and its argument `dim`; these notebooks keep that word for the numbers in a vector.)
+# axis a dimension, `dim`. In these notebooks, the dimensions of a vector are its numbers.)
 #
 # <details><summary>Hint</summary>
 #

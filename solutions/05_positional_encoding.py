@@ -156,7 +156,7 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 #
 # The authors chose sinusoids because moving by a fixed offset is the same linear map everywhere. Show that it is: you are given the encodings of some
 # positions, but not the positions. Compute the encodings of the positions $k$ later, as sums of the given numbers, each multiplied by a
-# number that depends only on $k$ and the pair. (The check also tries vectors that are no encodings: a linear map applies to
+# number that depends only on $k$ and the pair. (The check also tries vectors that aren't encodings: a linear map applies to
 # those as well.) You may use `given.frequencies`. For an angle $a$ and a step $b$:
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$

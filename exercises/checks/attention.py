@@ -156,7 +156,8 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "divided by the root of the first axis's length",
-    "You take the length of the first axis: `len` of a tensor is that, too. In a batch it is the number of sentences. "
+    "You take the length of the first axis, which is also the `len` of a tensor. In a batch, it is the number of "
+    "sentences. "
     "d_k is the width of the vectors, the length of the last axis.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
@@ -182,8 +183,8 @@ def _find_added_number(answer: Function) -> str | None:
     if not isinstance(weights, Tensor) or weights.dtype != torch.float64 or not 1e-7 < 1 - float(weights.sum()) < 1e-3:
         return None
     return (
-        "a small number too much in the sum\n"
-        "Your rows don't quite sum to one: you add a small number to the sum, or to the exponentials. The largest "
+        "rows that sum to a little less than one\n"
+        "You add a small number to the sum, or to the exponentials. The largest "
         "exponential of each row is 1 once its maximum is subtracted, so the sum can't be 0. Leave that number out."
     )
 
@@ -478,7 +479,8 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "divided by the root of the first axis's length",
-    "You take the length of the first axis: `len` of a tensor is that, too. In a batch it is the number of sentences. "
+    "You take the length of the first axis, which is also the `len` of a tensor. In a batch, it is the number of "
+    "sentences. "
     "d_k is the width of the queries and keys, the length of the last axis.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -601,8 +603,8 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 @split_heads.mistake(
     "reshaped after the transpose",
-    "The shape is right, but after your transpose, a reshape reads the numbers position by position: a head's vectors "
-    "are then filled with one feature of several positions. Split the last axis first, and swap two axes after that.",
+    "The shape is right, but after your transpose, a reshape reads the numbers feature by feature, so each vector of a "
+    "head is filled with numbers from other positions. Split the last axis first, and swap two axes after that.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     batch, length, d_model = x.shape

@@ -105,8 +105,8 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 
 
 @query_key_value.mistake(
-    "positions unpacked",
-    "You split the positions into three parts, and if there are fewer than three of them, Python stops. Every position "
+    "the positions split in three",
+    "You split the positions into three parts, and where there are fewer than three, Python stops. Every position "
     "has all three results, side by side in the last axis.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
@@ -115,7 +115,7 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 
 
 @query_key_value.mistake(
-    "sentences unpacked",
+    "the batch split in three",
     "You split the batch into three parts: without an axis, that is the first one. The three results are side by "
     "side in the last axis.",
 )
