@@ -80,6 +80,12 @@ def _norm_and_warm_up() -> dict[str, list[str]]:
     }
 
 
+PAPER_LAYOUT = [
+    *CAPTIONS,
+    *("--model.norm", "post", "--model.n-layers", "6", "--training.learning-rate-factor", "1"),
+]
+"""Six post-norm layers on either side, and the learning rates of the paper's formula (§5.3)."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     "initialisation": Experiment(
         "Does it matter how the weights of the linear layers are initialised?",
@@ -131,6 +137,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             "no smoothing": [*CAPTIONS, "--training.label-smoothing", "0"],
             "not averaged": [*CAPTIONS, "--training.average-steps", "0"],
         },
+        seeds=(1,),
+    ),
+    "paper-layout": Experiment(
+        "Does a small model with six post-norm layers and the paper's schedule learn, also with a short warm-up?",
+        "multi30k",
+        {f"{steps} warm-up steps": [*PAPER_LAYOUT, "--training.warmup-steps", steps] for steps in ("1000", "125")},
         seeds=(1,),
     ),
     "optimizer-rates": Experiment(
