@@ -203,6 +203,26 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 
 @clipped_matches.mistake(
+    "the larger count, even for n-grams that don't match",
+    "For each n-gram of the hypothesis you take the larger of the two counts, so all of them are right, even those "
+    "that the reference doesn't contain. Take the smaller.",
+)
+def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
+    return sum(max(count, there[key]) for key, count in mine.items()), mine.total()
+
+
+@clipped_matches.mistake(
+    "the larger count, for every n-gram of the reference",
+    "For each n-gram of the reference you take the larger of the two counts, even if the hypothesis doesn't contain "
+    "it. Take the smaller, which is then 0.",
+)
+def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
+    return sum(max(mine[key], count) for key, count in there.items()), mine.total()
+
+
+@clipped_matches.mistake(
     "a negative total",
     "A hypothesis of fewer than n words has no n-grams. Your total then becomes negative and should be 0.",
 )
@@ -307,6 +327,31 @@ def _(c: int, r: int) -> float:
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(1 - r / c) if c > r else 1.0)
+
+
+_SIGN = (
+    "Your exponent is r/c - 1, so a hypothesis that is too short gets more than 1. It should get less: the exponent "
+    "has the wrong sign."
+)
+
+
+@brevity_penalty.mistake("the exponent has the wrong sign", _SIGN)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: math.exp(r / c - 1) if c < r else 1.0)
+
+
+@brevity_penalty.mistake("the exponent has the wrong sign, for all lengths", _SIGN)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: math.exp(r / c - 1))
+
+
+@brevity_penalty.mistake(
+    "the exponent has the wrong sign, and the result is cut off at 1",
+    "Your exponent is r/c - 1, which has the wrong sign. Its exponential is above 1 where the hypothesis is too short, "
+    "and you cut it off at 1, so nothing is penalised there.",
+)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: min(1.0, math.exp(r / c - 1)))
 
 
 @brevity_penalty.mistake("the ratio of the lengths", "This is the ratio c/r. The penalty is an exponential of 1 - r/c.")
@@ -429,6 +474,18 @@ def _bleu(
     return 100 * brevity(sum(map(len, hypotheses)), sum(map(len, references))) * mean(precisions)
 
 
+def _bleu_of(
+    hypotheses: Words, references: Words, precision: Callable[[int, int], float], mean: Mean = _geometric
+) -> float:
+    """BLEU with another precision, made of the matches and the total of each n; either can be 0."""
+    pairs = list(zip(hypotheses, references, strict=True))
+    precisions = []
+    for n in range(1, 5):
+        right = sum(_matches(h, r, n) for h, r in pairs)
+        precisions.append(precision(right, sum(_ngrams(h, n).total() for h in hypotheses)))
+    return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * mean(precisions)
+
+
 @corpus_bleu.mistake(
     "the mean of the sentences' BLEU",
     "You compute BLEU for each sentence and average. Add up matches, totals and lengths over the whole test set "
@@ -449,11 +506,18 @@ def _(hypotheses: Words, references: Words) -> float:
     return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * _geometric(precisions)
 
 
-@corpus_bleu.mistake(
-    "the arithmetic mean of the precisions",
+_ARITHMETIC = (
     "You take the arithmetic mean of the four precisions. BLEU takes the geometric mean, which is 0 if one of them is "
-    "0.",
+    "0."
 )
+
+
+@corpus_bleu.mistake("the arithmetic mean of the precisions", _ARITHMETIC)
+def _(hypotheses: Words, references: Words) -> float:
+    return _bleu_of(hypotheses, references, lambda right, total: right / max(1, total), lambda p: sum(p) / 4)
+
+
+@corpus_bleu.mistake("the arithmetic mean, unless a precision is 0", _ARITHMETIC)
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=lambda precisions: sum(precisions) / 4)
 
@@ -584,6 +648,28 @@ def _(hypotheses: Words, references: Words) -> float:
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, smooth=1e-9)
+
+
+for _matches_instead in (0.1, 0.5, 1.0):
+
+    @corpus_bleu.mistake(
+        f"smoothed: {_matches_instead:g} in place of no matches",
+        f"Where no n-gram of some length matches, you put {_matches_instead:g} in place of the 0. That is smoothing, "
+        "which is common for single sentences. This blank has none: a precision of 0 makes BLEU 0.",
+    )
+    def _(hypotheses: Words, references: Words, least: float = _matches_instead) -> float:
+        return _bleu_of(hypotheses, references, lambda right, total: (right or least) / max(1, total))
+
+
+for _precision_instead in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16):
+
+    @corpus_bleu.mistake(
+        f"smoothed: {_precision_instead:g} in place of a precision of 0",
+        "You replace a precision of 0 by a small number, perhaps because 0 has no logarithm. That is smoothing, and "
+        "this blank has none: a precision of 0 makes BLEU exactly 0.",
+    )
+    def _(hypotheses: Words, references: Words, least: float = _precision_instead) -> float:
+        return _bleu_of(hypotheses, references, lambda right, total: max(right / max(1, total), least))
 
 
 @corpus_bleu.mistake(
@@ -725,6 +811,28 @@ def _(hypothesis: str, reference: str) -> float:
             right = (mine & there).total()
             found.append((right / mine.total(), right / there.total()))
     precision, recall = (sum(column) / len(found) for column in zip(*found, strict=True))
+    return 100 * _f(precision, recall, 4.0)
+
+
+_OF_WORDS = (
+    "Your n-grams are made of words. Those of chrF are made of characters: remove the spaces, and take the text "
+    "character by character."
+)
+
+
+@chrf.mistake("words instead of characters", _OF_WORDS)
+def _(hypothesis: str, reference: str) -> float:
+    return _chrf_of_words(hypothesis, reference, always_six=False)
+
+
+@chrf.mistake("words instead of characters, and always divided by six", _OF_WORDS)
+def _(hypothesis: str, reference: str) -> float:
+    return _chrf_of_words(hypothesis, reference, always_six=True)
+
+
+def _chrf_of_words(hypothesis: str, reference: str, always_six: bool) -> float:
+    shares = _shares(hypothesis.split(), reference.split())
+    precision, recall = (sum(column) / (6 if always_six else len(shares)) for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, 4.0)
 
 
