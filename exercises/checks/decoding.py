@@ -386,6 +386,32 @@ def _(length: int, length_penalty: float) -> float:
 
 
 @length_normalization.mistake(
+    "only the length raised to the power",
+    "You raise only the length to the power, then divide, and add 5 last. The whole fraction, (5 + length) / 6, is "
+    "raised to the power: mind the brackets.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return 5 + length**length_penalty / 6
+
+
+@length_normalization.mistake(
+    "5 added after the power",
+    "You add 5 last, after the division and the power. It belongs to the numerator, (5 + length) / 6: mind the "
+    "brackets.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return 5 + (length / 6) ** length_penalty
+
+
+@length_normalization.mistake(
+    "only the length in the numerator raised to the power",
+    "You raise only the length to the power. The whole fraction, (5 + length) / 6, is raised to it: mind the brackets.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return (5 + length**length_penalty) / 6
+
+
+@length_normalization.mistake(
     "base and exponent swapped",
     "You raise length_penalty to the power of the fraction. It is the fraction that is raised to a power.",
 )
@@ -582,6 +608,37 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
+    "as many tokens of each beam as there are beams",
+    "Of each beam, only as many tokens compete as there are beams. All of the best may come from one beam: let all "
+    "tokens of all beams compete.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    total = scores[:, None] + log_probs
+    best, tokens = total.topk(min(len(scores), total.size(1)), dim=1)
+    values, order = best.flatten().topk(min(count, best.numel()))
+    return values, order // best.size(1), tokens.flatten()[order]
+
+
+_CHOSEN_TOO_EARLY = (
+    "You choose the best by the log-probability of the newest token, and add the beams' scores afterwards. A likely "
+    "token of a bad beam then wins over a good hypothesis: add the scores first, and then choose."
+)
+
+
+@best_extensions.mistake("chosen before the scores are added", _CHOSEN_TOO_EARLY)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    values, parents, tokens = _unravel(log_probs, count)
+    return values + scores[parents], parents, tokens
+
+
+@best_extensions.mistake("chosen before the scores are added, and sorted afterwards", _CHOSEN_TOO_EARLY)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    values, parents, tokens = _unravel(log_probs, count)
+    values, order = (values + scores[parents]).sort(descending=True)
+    return values, parents[order], tokens[order]
+
+
+@best_extensions.mistake(
     "values without the beams' scores",
     "The parents and tokens are right, but your values contain only the log-probability of the newest token. Return "
     "those of the whole hypotheses, by which you have ranked them.",
@@ -615,6 +672,7 @@ def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, 
     {"tokens": [2, 8, 0, 2, 2, 9], "eos": 2, "beam_size": 3},
     {"tokens": [7, 0, 9, 0, 5, 6, 0, 8], "eos": 0, "beam_size": 4},
     {"tokens": [3, 4, 0, 5, 6, 7], "eos": 1, "beam_size": 3},
+    {"tokens": [7, 0, 5, 0, 6, 0, 9, 8], "eos": 0, "beam_size": 4},
     results=("finished", "active"),
 )
 def finished_and_active(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
@@ -629,12 +687,69 @@ def _others(ends: list[int], tokens: list[int]) -> list[int]:
 
 @finished_and_active.mistake(
     "any eos finishes",
-    "You count every eos, however far down the list. A hypothesis finishes only if it is among the first beam_size "
-    "candidates.",
+    "In your code an eos finishes its hypothesis however far down the list it is. It has to be among the first "
+    "beam_size candidates: what counts is its rank, not how many have finished so far.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return ends, _others(ends, tokens)[:beam_size]
+
+
+@finished_and_active.mistake(
+    "an eos finishes until the beam is full",
+    "You go on until beam_size candidates are active, and count each eos on the way. An eos finishes its hypothesis "
+    "only if it is among the first beam_size candidates: what counts is its rank.",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    active = _others(ends, tokens)[:beam_size]
+    return [place for place in ends if place < active[-1]], active
+
+
+@finished_and_active.mistake(
+    "only an eos further down finishes",
+    "Your condition is the wrong way round: an eos finishes in your code if its rank is beam_size or more. It has to "
+    "be among the first beam_size candidates.",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    return [place for place in ends if place >= beam_size], _others(ends, tokens)[:beam_size]
+
+
+@finished_and_active.mistake(
+    "one too many stays active", "In your code beam_size + 1 candidates stay active. Keep only the best beam_size."
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    return [place for place in ends if place < beam_size], _others(ends, tokens)[: beam_size + 1]
+
+
+@finished_and_active.mistake(
+    "one too few stays active", "In your code only beam_size - 1 candidates stay active. Keep the best beam_size."
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    return [place for place in ends if place < beam_size], _others(ends, tokens)[: beam_size - 1]
+
+
+@finished_and_active.mistake(
+    "both limits one too large",
+    "Both of your limits are too large by one. Ranks count from 0, so the last that can finish is beam_size - 1, and "
+    "only beam_size candidates stay active. Is there a `<=` in place of a `<`?",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    return [place for place in ends if place <= beam_size], _others(ends, tokens)[: beam_size + 1]
+
+
+@finished_and_active.mistake(
+    "both limits one too small",
+    "Both of your limits are too small by one. An eos with the index beam_size - 1 is still among the best beam_size, "
+    "and beam_size candidates stay active.",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos]
+    return [place for place in ends if place < beam_size - 1], _others(ends, tokens)[: beam_size - 1]
 
 
 @finished_and_active.mistake(
@@ -906,6 +1021,15 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 
 @n_best.mistake(
+    "cut by log-probability before it is ranked by score",
+    "You keep the n most probable hypotheses, and rank only these by their normalised scores. A long one with a good "
+    "score may be lost by then. Rank all of them by their normalised scores, and cut last.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return n_best.reference(sorted(hypotheses, key=lambda h: -h[0])[:n], length_penalty, n)
+
+
+@n_best.mistake(
     "each sentence beside its score",
     "The order is right, and so are the sentences. Return only these, without the log-probabilities.",
 )
@@ -926,7 +1050,9 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypot
     {"model": Dice(5, seed=36), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 1.0, "steps": 5},
     {"model": Dice(7, seed=119), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 1.0, "steps": 5},
     {"model": Dice(7, seed=7), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 6},
-    {"model": Dice(8, seed=21), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 0.6, "steps": 4},
+    {"model": Dice(8, seed=43), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 0.6, "steps": 4},
+    {"model": Dice(7, seed=12), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 6},
+    {"model": Dice(7, seed=34), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 6},
     {"model": Dice(5, seed=12), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 5},
     {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam_size": 4, "length_penalty": 1.5, "steps": 7},
     {"model": Dice(7, seed=42), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 2.0, "steps": 5},
@@ -1266,3 +1392,61 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[Tensor]:
     return [torch.tensor(token) for token in _search(model, bos, eos, beam_size, length_penalty, steps)]
+
+
+def _finished_in_beam(
+    model: Model,
+    bos: int,
+    eos: int,
+    beam_size: int,
+    length_penalty: float,
+    steps: int,
+    pruned_by: float = 0.0,
+    unfinished_count: bool = False,
+) -> list[int]:
+    """A search whose finished hypotheses keep their place among the beam_size best; `pruned_by` is an exponent."""
+
+    def score(hypothesis: Hypothesis, exponent: float) -> float:
+        value, tokens = hypothesis
+        return value / decoding.length_normalization(len(tokens) - 1, exponent) if len(tokens) > 1 else 0.0
+
+    beam: list[Hypothesis] = [(0.0, [bos])]
+    for _ in range(steps):
+        longer = [
+            (value + log_p, [*tokens, token])
+            for value, tokens in beam
+            if tokens[-1] != eos
+            for token, log_p in enumerate(model(tokens).tolist())
+        ]
+        kept = [hypothesis for hypothesis in beam if hypothesis[1][-1] == eos]
+        beam = sorted([*kept, *longer], key=lambda h: -score(h, pruned_by))[:beam_size]
+    finished = [hypothesis for hypothesis in beam if hypothesis[1][-1] == eos]
+    best = max(beam if unfinished_count or not finished else finished, key=lambda h: score(h, length_penalty))
+    return [token for token in best[1][1:] if token != eos]
+
+
+_CROWDED = (
+    "Your finished hypotheses keep a place in the beam and crowd out prefixes. Move them to a separate list, so that "
+    "beam_size prefixes stay active."
+)
+
+
+@beam_search.mistake("finished hypotheses stay in the beam", _CROWDED)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _finished_in_beam(model, bos, eos, beam_size, length_penalty, steps)
+
+
+@beam_search.mistake(
+    "finished hypotheses stay in the beam, and unfinished ones can win",
+    f"{_CROWDED} At the end, only the finished ones count.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _finished_in_beam(model, bos, eos, beam_size, length_penalty, steps, unfinished_count=True)
+
+
+@beam_search.mistake(
+    "finished hypotheses stay in the beam, which is cut by normalised score",
+    f"{_CROWDED} All of these are equally long, so the sums of their log-probabilities can be compared.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _finished_in_beam(model, bos, eos, beam_size, length_penalty, steps, pruned_by=length_penalty)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from tests.exercises.test_checks import message
 
@@ -13,6 +15,135 @@ from tests.exercises.test_checks import message
 def said(name: str, answer: Any) -> list[str]:
     """The lines of the message, without the name of the blank."""
     return message(name, answer).removeprefix(f"✗ {name}: ").splitlines()
+
+
+# 12 decoding ----------------------------------------------------------------------------------------------------------
+
+Hypothesis = tuple[float, list[int]]
+
+
+def normalised(hypothesis: Hypothesis, alpha: float) -> float:
+    return hypothesis[0] / ((5 + len(hypothesis[1]) - 1) / 6) ** alpha
+
+
+def finished_in_beam(cut_by_score: bool, all_can_win: bool) -> Any:
+    def answer(model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+        beams: list[Hypothesis] = [(0.0, [bos])]
+        for _ in range(steps):
+            candidates = []
+            for score, tokens in beams:
+                if tokens[-1] == eos:
+                    candidates.append((score, tokens))
+                    continue
+                for token, log_p in enumerate(model(tokens).tolist()):
+                    candidates.append((score + log_p, [*tokens, token]))
+            alpha = length_penalty if cut_by_score else 0.0
+            beams = sorted(candidates, key=lambda c: normalised(c, alpha), reverse=True)[:beam_size]
+        ended = beams if all_can_win else [beam for beam in beams if beam[1][-1] == eos]
+        tokens = max(ended, key=lambda c: normalised(c, length_penalty))[1]
+        return tokens[1:-1] if tokens[-1] == eos else tokens[1:]
+
+    return answer
+
+
+def one_step_short(model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    active: list[Hypothesis] = [(0.0, [bos])]
+    finished: list[Hypothesis] = []
+    for _ in range(steps - 1):
+        candidates = [
+            (score + log_p, [*tokens, token])
+            for score, tokens in active
+            for token, log_p in enumerate(model(tokens).tolist())
+        ]
+        candidates = sorted(candidates, reverse=True)[: 2 * beam_size]
+        finished += [c for c in candidates[:beam_size] if c[1][-1] == eos]
+        active = [c for c in candidates if c[1][-1] != eos][:beam_size]
+    return max(finished, key=lambda c: normalised(c, length_penalty))[1][1:-1]
+
+
+def sorted_out(finishes: Callable[[int, int, int], bool], limit: Callable[[int], int]) -> Any:
+    """``finishes`` takes the rank of an eos, the number of those before it, and the beam size."""
+
+    def answer(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+        finished: list[int] = []
+        active: list[int] = []
+        for index, token in enumerate(tokens):
+            if token == eos:
+                finished += [index] if finishes(index, len(finished), beam_size) else []
+            elif len(active) < limit(beam_size):
+                active.append(index)
+        return finished, active
+
+    return answer
+
+
+def until_the_beam_is_full(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    finished: list[int] = []
+    active: list[int] = []
+    for index, token in enumerate(tokens):
+        (finished if token == eos else active).append(index)
+        if len(active) == beam_size:
+            break
+    return finished, active
+
+
+def best_of_the_most_probable(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    most_probable = sorted(hypotheses, reverse=True)[:n]
+    ranked = sorted(most_probable, key=lambda h: normalised(h, length_penalty), reverse=True)
+    return [tokens[1:-1] for _, tokens in ranked]
+
+
+def best_tokens_first(sort: bool) -> Any:
+    def answer(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        values, indices = log_probs.flatten().topk(count)
+        parents, tokens = indices // log_probs.size(1), indices % log_probs.size(1)
+        values = values + scores[parents]
+        order = values.argsort(descending=True) if sort else torch.arange(count)
+        return values[order], parents[order], tokens[order]
+
+    return answer
+
+
+def best_tokens_of_each_beam(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    values, tokens = log_probs.topk(min(len(scores), log_probs.size(1)))
+    parents = torch.arange(len(scores))[:, None].expand_as(tokens)
+    values, order = (scores[:, None] + values).flatten().topk(min(count, values.numel()))
+    return values, parents.flatten()[order], tokens.flatten()[order]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("beam_search", finished_in_beam(False, False), "finished hypotheses stay in the beam"),
+        ("beam_search", finished_in_beam(False, True),
+         "finished hypotheses stay in the beam, and unfinished ones can win"),
+        ("beam_search", finished_in_beam(True, False),
+         "finished hypotheses stay in the beam, which is cut by normalised score"),
+        ("beam_search", one_step_short, "one step too few"),
+        ("finished_and_active", sorted_out(lambda i, _, k: i < k, lambda k: k + 1), "one too many stays active"),
+        ("finished_and_active", sorted_out(lambda i, _, k: i < k, lambda k: k - 1), "one too few stays active"),
+        ("finished_and_active", sorted_out(lambda i, _, k: i <= k, lambda k: k + 1), "both limits one too large"),
+        ("finished_and_active", sorted_out(lambda i, _, k: i < k - 1, lambda k: k - 1), "both limits one too small"),
+        ("finished_and_active", sorted_out(lambda i, _, k: i >= k, lambda k: k),
+         "only an eos further down finishes"),
+        ("finished_and_active", sorted_out(lambda _, n, k: n < k, lambda k: k), "any eos finishes"),
+        ("finished_and_active", until_the_beam_is_full, "an eos finishes until the beam is full"),
+        ("n_best", best_of_the_most_probable, "cut by log-probability before it is ranked by score"),
+        ("length_normalization", lambda n, a: 5 + n**a / 6, "only the length raised to the power"),
+        ("length_normalization", lambda n, a: 5 + (n / 6) ** a, "5 added after the power"),
+        ("length_normalization", lambda n, a: (5 + n**a) / 6, "only the length in the numerator raised to the power"),
+        ("best_extensions", best_tokens_first(sort=False), "chosen before the scores are added"),
+        ("best_extensions", best_tokens_first(sort=True),
+         "chosen before the scores are added, and sorted afterwards"),
+        ("best_extensions", best_tokens_of_each_beam, "as many tokens of each beam as there are beams"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_searches(name: str, answer: Any, title: str) -> None:
+    assert said(name, answer)[0] == title
+
+
+def test_the_rank_of_an_eos_decides_and_not_how_many_there_were() -> None:
+    assert "its rank, not how many" in said("finished_and_active", sorted_out(lambda _, n, k: n < k, lambda k: k))[1]
 
 
 # 13 evaluation --------------------------------------------------------------------------------------------------------
