@@ -65,6 +65,7 @@ if "google.colab" in sys.modules:
 
 # %%
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.checks.attention_heads import check, given
@@ -78,7 +79,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # How much does each head attend to the **previous** token? Row $i$ of the weights belongs to the query at position $i$, column $j$ to the key at
 # position $j$. Take the mean of the weights on the previous position over all queries of all sentences together. The first position has
-# no previous token and doesn't count. Neither does padding: its rows have weights like any other, but nothing uses them.
+# no previous token and doesn't count. The queries of padding don't count either: they have weights like any other, but nothing uses them.
 #
 # <details><summary>Hint</summary>
 #
@@ -212,8 +213,8 @@ def word_links(weights: Tensor, target_word: list[int], source_word: list[int]) 
         a link (source word, target word) for each target word, in order
     """
     ### BEGIN SOLUTION
-    add = torch.nn.functional.one_hot(torch.tensor(source_word)).float()  # (pieces, words)
-    mean = torch.nn.functional.one_hot(torch.tensor(target_word)).float()
+    add = F.one_hot(torch.tensor(source_word)).float()  # (pieces, words)
+    mean = F.one_hot(torch.tensor(target_word)).float()
     mean = mean / mean.sum(dim=0)
     words = mean.T @ weights[: len(mean), : len(add)] @ add
     return words, [(i, j) for j, i in enumerate(words.argmax(dim=-1).tolist())]
@@ -285,13 +286,13 @@ check("alignment_error_rate", alignment_error_rate)
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
-# Does the model need a head? Remove it and see. The outputs of all heads are concatenated and
+# Does the model need a head? Silence it, and see how much worse the model gets. The outputs of all heads are concatenated and
 # multiplied by $W^O$, and a bias is added:
 #
 # $$\mathrm{Concat}(\mathrm{head}_1, …, \mathrm{head}_h)\, W^O + b.$$
 #
-# To **ablate** a head, set its part of the input of $W^O$ to zero. Everything else stays as it is: the other heads, and the bias, which
-# belongs to no head.
+# To **ablate** a head, set its part of the input of $W^O$ to zero. The head keeps its place, so that $W^O$ still fits. Everything else
+# stays as it is: the other heads, and the bias, which belongs to no head.
 #
 # <details><summary>Hint</summary>
 #
@@ -415,7 +416,7 @@ def loss_without(off: list[int]) -> float:
     with torch.no_grad():
         logits = model(source, target)
     hook.remove()
-    return torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PAD).item()
+    return F.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PAD).item()
 
 
 print(f"all heads         {loss_without([]):.3f}")

@@ -292,6 +292,22 @@ def _(weights: Tensor) -> Tensor:
     return _entropy(weights / weights.sum(-1, keepdim=True))
 
 
+_OF_ZEROS = (
+    "PyTorch's `Categorical` takes probabilities only, and a row of zeros doesn't sum to one. Padding may have such "
+    "rows, and their entropy is 0. Compute the sum yourself."
+)
+
+
+@row_entropy.mistake("rows of zeros aren't probabilities", _OF_ZEROS)
+def _(weights: Tensor) -> Tensor:
+    return torch.distributions.Categorical(probs=weights, validate_args=True).entropy() / math.log(2)
+
+
+@row_entropy.mistake("rows of zeros aren't probabilities, and nats aren't bits", f"{_OF_ZEROS} Mind the unit, too.")
+def _(weights: Tensor) -> Tensor:
+    return torch.distributions.Categorical(probs=weights, validate_args=True).entropy()
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -316,7 +332,12 @@ def _(weights: Tensor) -> Tensor:
     {
         "weights": (2 * numbers(8, 9, seed=3)).softmax(-1),
         "target_word": [0, 0, 0, 1, 2, 2, 3],
-        "source_word": [0, 1, 1, 2, 3, 3, 3, 4],
+        "source_word": [0, 0, 1, 2, 2, 2, 3, 3],
+    },
+    {
+        "weights": (2 * numbers(7, 8, seed=5)).softmax(-1),
+        "target_word": [0, 1, 1, 2, 2, 2],
+        "source_word": [0, 0, 1, 1, 1, 2, 3],
     },
     {"weights": torch.tensor([[0.7, 0.3], [0.4, 0.6]]), "target_word": [0], "source_word": [0]},
     results=("words", "links"),
@@ -350,6 +371,10 @@ def _largest(rows: Tensor, dim: int) -> Tensor:
 
 def _first(rows: Tensor, dim: int) -> Tensor:
     return rows.select(dim, 0)
+
+
+def _last(rows: Tensor, dim: int) -> Tensor:
+    return rows.select(dim, -1)
 
 
 def _by(target: Callable[..., Tensor], source: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Links]]:
@@ -410,6 +435,30 @@ word_links.mistake(
     "only the first piece of a source word",
     "You use only the first piece of each source word. Add the weights of all its pieces.",
 )(_by(torch.mean, _first))
+
+word_links.mistake(
+    "only the last piece of a source word",
+    "You use only the last piece of each source word. Is the weight overwritten by that of the next piece? Add the "
+    "weights of all its pieces.",
+)(_by(torch.mean, _last))
+
+word_links.mistake(
+    "only the last piece of a target word",
+    "You use only the last piece of each target word. Is its row overwritten by that of the next piece? Average the "
+    "rows of all its pieces.",
+)(_by(_last, torch.sum))
+
+_HOW = {torch.sum: "added", torch.mean: "averaged", _largest: "reduced to the largest", _first: "reduced to the first"}
+_HOW[_last] = "reduced to the last"
+
+for _target, _source in ((a, b) for a in (torch.sum, _largest, _first, _last) for b in _HOW if b is not torch.sum):
+    if (_target, _source) != (torch.sum, torch.mean):  # this one has a text of its own
+        word_links.mistake(
+            f"target pieces {_HOW[_target]}, and source pieces {_HOW[_source]}",
+            "Neither the pieces of a source word nor those of a target word are combined as they should be. How do you "
+            "combine a source word's pieces? Their weights belong to one word, so add them. And a target word has "
+            "several rows, each with a sum of one: average them.",
+        )(_by(_target, _source))
 
 
 @word_links.mistake(
@@ -648,6 +697,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     {"heads": numbers(2, 3, 2, 2), "off": [1], "w_output": numbers(6, 6, seed=1), "bias": numbers(6, seed=2)},
     {"heads": numbers(5, 4, 6, 4), "off": [0, 3], "w_output": numbers(16, 16, seed=1), "bias": numbers(16, seed=2)},
     {"heads": numbers(1, 2, 3, 2), "off": [], "w_output": numbers(4, 4, seed=1), "bias": numbers(4, seed=2)},
+    {"heads": numbers(2, 2, 3, 3), "off": [1], "w_output": numbers(6, 6, seed=1), "bias": numbers(6, seed=2)},
     differentiable=False,
 )
 def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
@@ -744,6 +794,79 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     for h in off:
         w_output[:, h * width : (h + 1) * width] = 0
     return _joined_heads(heads) @ w_output + bias
+
+
+@heads_off.mistake(
+    "the head removed instead of set to zero",
+    "You leave the heads out, so too few dimensions are left for the matrix, which has rows for all heads. Keep each "
+    "head in its place, and set it to zero.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return _joined_heads(heads[:, _others(heads, off)]) @ w_output + bias
+
+
+@heads_off.mistake(
+    "the first rows of the matrix for the heads that are left",
+    "You leave the heads out and cut the matrix to its first rows. The heads that are left then meet the rows of "
+    "others. Keep each head in its place, and set it to zero.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    left = _joined_heads(heads[:, _others(heads, off)])
+    return left @ w_output[: left.size(-1)] + bias
+
+
+_WRONG_ROWS = (
+    "You set the wrong rows of the matrix to zero. Each head has as many rows as it has dimensions, d_head, and they "
+    "are next to each other: first all rows of head 0, then all of head 1."
+)
+
+
+def _without_rows(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor, rows: Callable[..., slice]) -> Tensor:
+    """The answer, with these rows of W_O set to zero; ``rows`` takes a head, the number of heads, and d_head."""
+    for head in off:
+        w_output[rows(head, heads.size(1), heads.size(-1))] = 0
+    return _joined_heads(heads) @ w_output + bias
+
+
+@heads_off.mistake("rows of the matrix that begin at the head's number", _WRONG_ROWS)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return _without_rows(heads, off, w_output, bias, lambda head, n, width: slice(head, head + width))
+
+
+@heads_off.mistake("rows of the matrix that alternate between the heads", _WRONG_ROWS)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return _without_rows(heads, off, w_output, bias, lambda head, n, width: slice(head, None, n))
+
+
+@heads_off.mistake("as many rows of the matrix as there are heads", _WRONG_ROWS)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return _without_rows(heads, off, w_output, bias, lambda head, n, width: slice(head * n, (head + 1) * n))
+
+
+@heads_off.mistake(
+    "the bias scaled by the share of the heads",
+    "You scale the bias by the share of the heads that are left. It belongs to no head, so it stays as it is.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return heads_off.reference(heads, off, w_output, bias * len(_others(heads, off)) / heads.size(1))
+
+
+@heads_off.mistake(
+    "a part of the bias set to zero",
+    "You set a part of the bias to zero. It belongs to no head, so it stays as it is.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    for head in off:
+        bias[head * heads.size(-1) : (head + 1) * heads.size(-1)] = 0
+    return heads_off.reference(heads, off, w_output, bias)
+
+
+@heads_off.mistake(
+    "the output scaled up",
+    "You scale up the output, as in dropout. The other heads and the bias should stay as they are.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    return heads_off.reference(heads, off, w_output, bias) * heads.size(1) / len(_others(heads, off))
 
 
 @heads_off.mistake(

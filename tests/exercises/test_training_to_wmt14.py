@@ -234,3 +234,105 @@ def chrf_of_words(skip: bool) -> Any:
 )  # fmt: skip
 def test_mistakes_in_scores(name: str, answer: Any, title: str) -> None:
     assert said(name, answer)[0] == title
+
+
+# 14 attention heads ---------------------------------------------------------------------------------------------------
+
+
+def links_with(of_target: Callable[..., Tensor], of_source: Callable[..., Tensor]) -> Any:
+    def answer(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, list[tuple[int, int]]]:
+        weights = weights[: len(target_word), : len(source_word)]
+        target, source = torch.tensor(target_word), torch.tensor(source_word)
+        rows = torch.stack([of_target(weights[target == j], 0) for j in range(max(target_word) + 1)])
+        words = torch.stack([of_source(rows[:, source == i], 1) for i in range(max(source_word) + 1)], 1)
+        return words, [(int(i), j) for j, i in enumerate(words.argmax(1))]
+
+    return answer
+
+
+def last(x: Tensor, dim: int) -> Tensor:
+    return x.select(dim, -1)
+
+
+def without_heads(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    on = [h for h in range(heads.size(1)) if h not in off]
+    return heads[:, on].transpose(1, 2).flatten(2) @ w_output + bias
+
+
+def without_heads_and_rows(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    on = [h for h in range(heads.size(1)) if h not in off]
+    left = heads[:, on].transpose(1, 2).flatten(2)
+    return left @ w_output[: left.size(-1)] + bias
+
+
+def rows_off(rows: Callable[[int, int, int], slice]) -> Any:
+    def answer(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+        w_output = w_output.clone()
+        for h in off:
+            w_output[rows(h, heads.size(1), heads.size(3))] = 0
+        return heads.transpose(1, 2).flatten(2) @ w_output + bias
+
+    return answer
+
+
+def off_with(after: Callable[..., Tensor]) -> Any:
+    """``after`` takes the product without the bias, the bias, the heads, and those that are off."""
+
+    def answer(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+        kept = heads.clone()
+        kept[:, off] = 0
+        return after(kept.transpose(1, 2).flatten(2) @ w_output, bias, heads, off)
+
+    return answer
+
+
+def bias_off(product: Tensor, bias: Tensor, heads: Tensor, off: list[int]) -> Tensor:
+    return (
+        product
+        + torch.stack([bias.view(heads.size(1), -1)[h] * (h not in off) for h in range(heads.size(1))]).flatten()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("word_links", links_with(torch.amax, torch.amax),
+         "target pieces reduced to the largest, and source pieces reduced to the largest"),
+        ("word_links", links_with(torch.sum, torch.amax),
+         "target pieces added, and source pieces reduced to the largest"),
+        ("word_links", links_with(torch.amax, torch.mean),
+         "target pieces reduced to the largest, and source pieces averaged"),
+        ("word_links", links_with(last, last),
+         "target pieces reduced to the last, and source pieces reduced to the last"),
+        ("word_links", links_with(torch.mean, last), "only the last piece of a source word"),
+        ("word_links", links_with(last, torch.sum), "only the last piece of a target word"),
+        ("heads_off", without_heads, "the head removed instead of set to zero"),
+        ("heads_off", without_heads_and_rows, "the first rows of the matrix for the heads that are left"),
+        ("heads_off", rows_off(lambda h, n, d: slice(h, h + d)), "rows of the matrix that begin at the head's number"),
+        ("heads_off", rows_off(lambda h, n, d: slice(h, None, n)),
+         "rows of the matrix that alternate between the heads"),
+        ("heads_off", rows_off(lambda h, n, d: slice(h * n, h * n + n)),
+         "as many rows of the matrix as there are heads"),
+        ("heads_off", off_with(lambda x, bias, heads, off: x + bias * (1 - len(off) / heads.size(1))),
+         "the bias scaled by the share of the heads"),
+        ("heads_off", off_with(bias_off), "a part of the bias set to zero"),
+        ("heads_off", off_with(lambda x, bias, heads, off: (x + bias) / (1 - len(off) / heads.size(1))),
+         "the output scaled up"),
+        ("row_entropy", lambda w: torch.distributions.Categorical(w).entropy() / math.log(2),
+         "rows of zeros aren't probabilities"),
+        ("row_entropy", lambda w: torch.distributions.Categorical(w).entropy(),
+         "rows of zeros aren't probabilities, and nats aren't bits"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_heads(name: str, answer: Any, title: str) -> None:
+    assert said(name, answer)[0] == title
+
+
+def test_pieces_of_words_are_not_only_in_the_middle() -> None:
+    def rounded_where_there_are_pieces(weights: Tensor, target_word: list[int], source_word: list[int]) -> Any:
+        words, links = links_with(torch.mean, torch.sum)(weights, target_word, source_word)
+        several = torch.tensor([source_word.count(i) > 1 for i in range(words.size(1))])
+        return torch.where(several, words.sin(), words), links
+
+    text = said("word_links", rounded_where_there_are_pieces)
+    assert not any("every second" in line or "first, third" in line for line in text)
