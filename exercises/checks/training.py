@@ -1,18 +1,34 @@
 """Checks of 11 training (§5.3, §6.1)."""
 
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from exercises.calls import Function, Guard, Inputs, call
 from exercises.check import Topic
+from exercises.restrictions import watch_calls
 from exercises.tensors import numbers
 from transformer import schedule
 
 topic = Topic()
 check, given = topic.check, topic.given
+
+
+def _not_from(module: str, name: str, advice: str) -> Guard:
+    """Forbid a module of PyTorch, which is called by this name in the message."""
+
+    def find_forbidden(frame: FrameType, event: str, argument: Any) -> str | None:
+        return name if event == "call" and frame.f_globals.get("__name__", "").startswith(module) else None
+
+    return lambda inputs: watch_calls(find_forbidden, advice)
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -23,6 +39,7 @@ check, given = topic.check, topic.given
     {"step": 1, "d_model": 16, "warmup_steps": 4},
     {"step": 100, "d_model": 16, "warmup_steps": 4},
     {"step": 2, "d_model": 64, "warmup_steps": 9},
+    {"step": 6, "d_model": 16, "warmup_steps": 5},
     {"step": 1000, "d_model": 512, "warmup_steps": 4000},
     {"step": 100_000, "d_model": 512, "warmup_steps": 4000},
 )
@@ -124,6 +141,40 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min((step - 1) ** -0.5, (step - 1) * warmup_steps**-1.5))
+
+
+_AFTER_WARMUP = (
+    "After the warm-up, you count the steps from its end. The formula has the number of the step itself, counted from "
+    "the beginning of training: only then do both expressions meet at the end of the warm-up."
+)
+
+
+@learning_rate.mistake("the decay counted from the end of the warm-up", _AFTER_WARMUP)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    after = step - warmup_steps
+    return float(d_model**-0.5 * (step * warmup_steps**-1.5 if after <= 0 else after**-0.5))
+
+
+@learning_rate.mistake("the smaller one, with the decay counted from the end of the warm-up", _AFTER_WARMUP)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(max(1, step - warmup_steps) ** -0.5, step * warmup_steps**-1.5))
+
+
+@learning_rate.mistake(
+    "one step behind in the warm-up",
+    "The decay is right, but your warm-up has `step - 1`, so the learning rate of the first step is 0. Steps are "
+    "counted from 1 here: use `step` as it is.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(step**-0.5, (step - 1) * warmup_steps**-1.5))
+
+
+@learning_rate.mistake(
+    "one step ahead in the warm-up",
+    "The decay is right, but your warm-up has `step + 1`. Steps are counted from 1 here: use `step` as it is.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(step**-0.5, (step + 1) * warmup_steps**-1.5))
 
 
 @learning_rate.mistake("it decays too fast", "After the warm-up, you divide by the step. Divide by its square root.")
@@ -249,11 +300,22 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 @batch_loss.mistake(
     "the logarithm of zero",
     "This works for small logits. With large ones a probability is rounded to 0, and its logarithm is infinite. "
-    "Compute the logarithm of the softmax in one step.",
+    "`log_softmax` computes the logarithm of the softmax in one step, without this problem.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     p = logits.softmax(dim=-1).gather(-1, expected[..., None])[..., 0]
     return -p.log()[expected != pad_id].mean()
+
+
+@batch_loss.mistake(
+    "NaN for large logits",
+    "This works for small logits. With large ones an exponential is infinite, or a probability is rounded to 0 and its "
+    "logarithm is infinite, and infinity times 0 is NaN. `log_softmax` computes the logarithm of the softmax in one "
+    "step, without this problem.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    p, real = logits.softmax(dim=-1).gather(-1, expected[..., None])[..., 0], expected != pad_id
+    return -(p.log() * real).sum() / real.sum()
 
 
 @batch_loss.mistake(
@@ -400,6 +462,88 @@ _MORE: list[Part] = [
 ]
 
 
+_LARGE: Inputs = {
+    "weight": numbers(13, 4, seed=10),
+    "parts": [
+        (numbers(9, 4, seed=11), torch.tensor([3, 12, 5, 7, 1, 0, 9, 2, 2])),
+        (numbers(6, 4, seed=12), torch.tensor([4, 1, 0, 11, 8, 6])),
+        (numbers(3, 4, seed=13), torch.tensor([10, 0, 3])),
+    ],
+    "pad_id": 0,
+}
+"""A table of logits tells by its number of rows to which part it belongs: to 9 or 8 real tokens, 6 or 5, 3 or 2."""
+
+
+class _Logits(TorchFunctionMode):
+    """Watch which tables as wide as the vocabulary exist at the same time, as variables or for `backward`.
+
+    One part may still be there while the next one is computed, because a variable keeps its last value.
+    """
+
+    def __init__(self, weight: Tensor, parts: list[Part], pad_id: int) -> None:
+        super().__init__()
+        self._vocab_size, self._d_model = weight.shape
+        self._part_of = {n: i for i, part in enumerate(parts) for n in (len(part[0]), _real(part, pad_id))}
+        self._alive: list[tuple[weakref.ref[Any], int]] = []
+        self.largest, self.most_parts = torch.Size(), 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and not result._is_view():
+            self._note(result, result)
+        return result
+
+    def pack(self, tensor: Tensor) -> "_Saved":
+        """Note a tensor that PyTorch keeps for `backward`, and return what it keeps in its place."""
+        saved = _Saved(tensor)
+        self._note(tensor, saved)
+        return saved
+
+    def _note(self, table: Tensor, owner: Any) -> None:
+        if not table.is_floating_point() or self._vocab_size not in table.shape or self._d_model in table.shape:
+            return
+        n_rows = table.numel() // self._vocab_size
+        if n_rows > max(self._part_of):
+            self.largest = max(self.largest, table.shape, key=torch.Size.numel)
+        if n_rows in self._part_of:
+            self._alive = [entry for entry in self._alive if entry[0]() is not None]
+            self._alive.append((weakref.ref(owner), self._part_of[n_rows]))
+            self.most_parts = max(self.most_parts, len({part for _, part in self._alive}))
+
+
+class _Saved:
+    """A tensor that is kept for `backward`; it is released together with this object."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor.detach()  # with its graph, it would keep itself alive
+
+
+def _holds_all_logits(answer: Function) -> str | None:
+    """Return a message if an answer has the logits of all parts at once."""
+    watch = _Logits(**_LARGE)
+
+    @contextmanager
+    def watched(inputs: Inputs) -> Iterator[None]:
+        with watch, torch.autograd.graph.saved_tensors_hooks(watch.pack, lambda saved: saved.tensor):
+            yield
+
+    call(answer, _LARGE, watched)
+    if watch.largest:
+        how = f"makes a table of shape {tuple(watch.largest)}, with the logits of several parts in one"
+    elif watch.most_parts == len(_LARGE["parts"]):
+        how = (
+            "still has the logits of all parts at the end: in a list, or because PyTorch keeps what a loss was "
+            "computed from until you call backward"
+        )
+    else:
+        return None
+    return (
+        f"the logits of all parts at once\nThe gradient is right, but your code {how}. A batch is split because all of "
+        "this doesn't fit into memory: compute the loss of one part, call backward, and only then go on with the next "
+        "one."
+    )
+
+
 @topic.exercise(
     {"weight": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), "parts": _PARTS, "pad_id": 0},
     {"weight": numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
@@ -411,6 +555,7 @@ _MORE: list[Part] = [
         "pad_id": 5,
     },
     differentiable=False,
+    look_closer=_holds_all_logits,
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     """The gradient of the mean over all real tokens of all parts."""
@@ -535,12 +680,25 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "early parts counted repeatedly",
-    "You call backward on a running total, so the gradient of an early part is added again for every later one. Call "
-    "it on each part's own loss.",
+    "You call backward on a running total, so the gradient of an early part is added again for every later one: that "
+    "of the first of two parts is counted twice. Call it on each part's own loss.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     shares = [_gradient(weight, part, pad_id) * (len(parts) - i) for i, part in enumerate(parts)]
     return torch.stack(shares).sum(dim=0) / sum(_real(part, pad_id) for part in parts)
+
+
+for _title, _is_mean in (("averaged by itself", False), ("averaged by itself, and over the parts", True)):
+
+    @accumulated_gradient.mistake(
+        f"early parts counted repeatedly, each {_title}",
+        "You call backward on a running total, so the gradient of an early part is added again for every later one: "
+        "that of the first of two parts is counted twice. Call it on each part's own loss. And each loss should be "
+        "divided by the real tokens of all parts, not by its own.",
+    )
+    def _(weight: Tensor, parts: list[Part], pad_id: int, is_mean: bool = _is_mean) -> Tensor:
+        shares = [_mean_gradient(weight, part, pad_id) * (len(parts) - i) for i, part in enumerate(parts)]
+        return torch.stack(shares).sum(dim=0) / (len(parts) if is_mean else 1)
 
 
 @accumulated_gradient.mistake(
@@ -610,6 +768,11 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     {"gradients": [numbers(2, 2, seed=3), torch.tensor([0.1, 0.2])], "max_norm": 0.5},
     {"gradients": [torch.tensor([1.2, -1.0]), torch.tensor([1.5])], "max_norm": 2.5},
     differentiable=False,
+    guard=_not_from(
+        "torch.nn.utils.clip_grad",
+        "PyTorch's clipping",
+        "In this exercise you write it yourself: a norm, and a factor.",
+    ),
 )
 def clip_by_norm(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     """Shorten what is too long."""
@@ -658,6 +821,15 @@ def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return [g * (max_norm / _norm(gradients)) for g in gradients]
+
+
+@clip_by_norm.mistake(
+    "short gradients scaled up, except zeros",
+    "Your result always has the norm max_norm, unless all gradients are 0. A gradient that is short enough should stay "
+    "as it is: the factor should never be above 1.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    return [g * (max_norm / (_norm(gradients) + 1e-6)) for g in gradients]
 
 
 @clip_by_norm.mistake("clipped to 1", "You scale long gradients to the norm 1. Scale them to max_norm.")
@@ -800,6 +972,9 @@ _BETAS, _EPS = (0.9, 0.98), 1e-9
     results=("weight", "m", "v"),
     keep=("v",),
     differentiable=False,
+    guard=_not_from(
+        "torch.optim", "one of PyTorch's optimisers", "In this exercise you write the step of Adam yourself."
+    ),
 )
 def adam_step(
     weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float
@@ -997,6 +1172,16 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     _, m, v = _adam(weight, gradient, m, v, step, rate)
     return weight - rate * m / (1 - 0.9) / ((v / (1 - 0.98)).sqrt() + _EPS), m, v
+
+
+@adam_step.mistake(
+    "the whole of 1 - β to the power of the step",
+    "In the correction you subtract first, and then raise 1 - β to the power of the step. Only β is raised to the "
+    "power: mind the brackets.",
+)
+def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
+    _, m, v = _adam(weight, gradient, m, v, step, rate)
+    return weight - rate * m / (1 - 0.9) ** step / ((v / (1 - 0.98) ** step).sqrt() + _EPS), m, v
 
 
 @adam_step.mistake(

@@ -586,11 +586,23 @@ def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
 @causal_lm_loss.mistake(
     "the logarithm of zero",
     "This works for small logits. With large ones a probability is rounded to 0, and its logarithm is infinite. "
-    "Compute the logarithm of the softmax in one step.",
+    "`log_softmax` computes the logarithm of the softmax in one step, without this problem.",
 )
 def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     p = logits[:, :-1].softmax(dim=-1).gather(-1, ids[:, 1:, None])[..., 0]
     return -p.log()[ids[:, 1:] != pad_id].mean()
+
+
+@causal_lm_loss.mistake(
+    "NaN for large logits",
+    "This works for small logits. With large ones an exponential is infinite, or a probability is rounded to 0 and its "
+    "logarithm is infinite, and infinity times 0 is NaN. `log_softmax` computes the logarithm of the softmax in one "
+    "step, without this problem.",
+)
+def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
+    labels = ids[:, 1:]
+    p, real = logits[:, :-1].softmax(dim=-1).gather(-1, labels[..., None])[..., 0], labels != pad_id
+    return -(p.log() * real).sum() / real.sum()
 
 
 @causal_lm_loss.mistake(

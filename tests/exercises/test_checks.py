@@ -736,13 +736,6 @@ def loss_by_cross_entropy(logits: Tensor, expected: Tensor, pad_id: int) -> Tens
     return nn.functional.cross_entropy(logits.mT, expected, ignore_index=pad_id)
 
 
-def gradient_at_once(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
-    states, expected = (torch.cat(column) for column in zip(*parts, strict=True))
-    weight = weight.detach().requires_grad_()
-    loss = nn.functional.cross_entropy(states @ weight.T, expected, ignore_index=pad_id)
-    return torch.autograd.grad(loss, weight)[0]
-
-
 def gradient_divided_at_the_end(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
     weight, n = nn.Parameter(weight), 0
     for states, expected in parts:
@@ -751,14 +744,6 @@ def gradient_divided_at_the_end(weight: Tensor, parts: list[tuple[Tensor, Tensor
         n += int(real.sum())
     assert weight.grad is not None
     return weight.grad / n
-
-
-def clip_by_torch(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
-    parameters = [nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients]
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient.clone()
-    nn.utils.clip_grad_norm_(parameters, max_norm)
-    return [parameter.grad for parameter in parameters]  # type: ignore[misc]
 
 
 def adam_on_copies(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Any:
@@ -1353,9 +1338,7 @@ OTHERS = [
     ("learning_rate", rate_in_two_pieces),
     ("batch_loss", loss_by_loops),
     ("batch_loss", loss_by_cross_entropy),
-    ("accumulated_gradient", gradient_at_once),
     ("accumulated_gradient", gradient_divided_at_the_end),
-    ("clip_by_norm", clip_by_torch),
     ("adam_step", adam_on_copies),
     ("average_checkpoints", running_average),
     ("average_checkpoints", average_without_gradients),

@@ -7,14 +7,222 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from tests.exercises.test_checks import message
+from tests.exercises.test_checks import TOPICS, message
 
 
 def said(name: str, answer: Any) -> list[str]:
     """The lines of the message, without the name of the blank."""
     return message(name, answer).removeprefix(f"✗ {name}: ").splitlines()
+
+
+# 11 training ----------------------------------------------------------------------------------------------------------
+
+Parts = list[tuple[Tensor, Tensor]]
+
+
+def sum_of_losses(states: Tensor, weight: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return F.cross_entropy(states @ weight.T, expected, ignore_index=pad_id, reduction="sum")
+
+
+def n_real(parts: Parts, pad_id: int) -> int:
+    return sum(int((expected != pad_id).sum()) for _, expected in parts)
+
+
+def gradient_at_once(weight: Tensor, parts: Parts, pad_id: int) -> Tensor:
+    states, expected = (torch.cat(column) for column in zip(*parts, strict=True))
+    weight = weight.detach().requires_grad_()
+    return torch.autograd.grad(F.cross_entropy(states @ weight.T, expected, ignore_index=pad_id), weight)[0]
+
+
+def gradient_at_once_by_hand(weight: Tensor, parts: Parts, pad_id: int) -> Tensor:
+    states, expected = (torch.cat(column) for column in zip(*parts, strict=True))
+    real = expected != pad_id
+    error = (states @ weight.T).softmax(-1) - F.one_hot(expected, len(weight))
+    return error[real].T @ states[real] / real.sum()
+
+
+def one_backward_for_all(weight: Tensor, parts: Parts, pad_id: int) -> Tensor | None:
+    weight = weight.detach().requires_grad_()
+    total = sum(sum_of_losses(states, weight, expected, pad_id) for states, expected in parts)
+    (total / n_real(parts, pad_id)).backward()
+    return weight.grad
+
+
+def all_logits_in_a_list(weight: Tensor, parts: Parts, pad_id: int) -> Tensor:
+    errors = [(s @ weight.T).softmax(-1) - F.one_hot(y, len(weight)) for s, y in parts]
+    kept = [(y != pad_id)[:, None] for _, y in parts]
+    products = [(e * real).T @ s for e, real, (s, _) in zip(errors, kept, parts, strict=True)]
+    return torch.stack(products).sum(0) / n_real(parts, pad_id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "how"),
+    [
+        (gradient_at_once, "makes a table of shape (18, 13), with the logits of several parts in one."),
+        (gradient_at_once_by_hand, "makes a table of shape (18, 13), with the logits of several parts in one."),
+        (one_backward_for_all, "still has the logits of all parts at the end: in a list, or because PyTorch keeps"),
+        (all_logits_in_a_list, "still has the logits of all parts at the end: in a list, or because PyTorch keeps"),
+    ],
+)
+def test_parts_are_processed_one_after_the_other(answer: Any, how: str) -> None:
+    lines = said("accumulated_gradient", answer)
+    assert lines[0] == "the logits of all parts at once"
+    assert lines[1].startswith(f"The gradient is right, but your code {how}")
+
+
+def one_by_one(weight: Tensor, parts: Parts, pad_id: int) -> Tensor | None:
+    weight = weight.detach().requires_grad_()
+    for states, expected in parts:
+        logits = states @ weight.T
+        log_probs = logits.log_softmax(-1)
+        loss = F.nll_loss(log_probs, expected, ignore_index=pad_id, reduction="sum") / n_real(parts, pad_id)
+        loss.backward(retain_graph=True)
+    return weight.grad
+
+
+def gradients_in_a_list(weight: Tensor, parts: Parts, pad_id: int) -> Tensor:
+    weight = weight.detach().requires_grad_()
+    found = [torch.autograd.grad(sum_of_losses(states, weight, y, pad_id), weight)[0] for states, y in parts]
+    return torch.stack(found).sum(0) / n_real(parts, pad_id)
+
+
+def by_real_tokens(weight: Tensor, parts: Parts, pad_id: int) -> Tensor:
+    total = torch.zeros_like(weight)
+    for states, expected in parts:
+        real = expected != pad_id
+        states, expected = states[real], expected[real]
+        logits = states @ weight.T
+        e = (logits - logits.amax(-1, keepdim=True)).exp()
+        p = e / e.sum(-1, keepdim=True)
+        p[torch.arange(len(p)), expected] -= 1
+        total += p.T @ states
+    return total / n_real(parts, pad_id)
+
+
+@pytest.mark.parametrize("answer", [one_by_one, gradients_in_a_list, by_real_tokens])
+def test_variables_may_keep_the_last_part(answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    TOPICS["training"].check("accumulated_gradient", answer)
+    TOPICS["training"].given.answers.clear()
+    assert capsys.readouterr().out == "✓ accumulated_gradient\n"
+
+
+def clip_by_torch(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    parameters = [nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients]
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.clone()
+    nn.utils.clip_grad_norm_(parameters, max_norm)
+    return [parameter.grad for parameter in parameters]  # type: ignore[misc]
+
+
+def adam_by_torch(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Any:
+    parameter = nn.Parameter(weight.clone())
+    parameter.grad = gradient.clone()
+    optimizer = torch.optim.Adam([parameter], lr=rate, betas=(0.9, 0.98), eps=1e-9)
+    optimizer.state[parameter] = {"step": torch.tensor(step - 1.0), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+    optimizer.step()
+    state = optimizer.state[parameter]
+    return parameter.detach(), state["exp_avg"], state["exp_avg_sq"]
+
+
+def test_pytorchs_clipping_and_adam_are_refused() -> None:
+    assert said("clip_by_norm", clip_by_torch) == [
+        "a ready-made function",
+        "Your code calls PyTorch's clipping. In this exercise you write it yourself: a norm, and a factor.",
+    ]
+    assert said("adam_step", adam_by_torch) == [
+        "a ready-made function",
+        "Your code calls one of PyTorch's optimisers. In this exercise you write the step of Adam yourself.",
+    ]
+
+
+def running_total(mean: bool, share: Callable[[Parts, int], float]) -> Any:
+    def answer(weight: Tensor, parts: Parts, pad_id: int) -> Tensor | None:
+        weight = weight.detach().requires_grad_()
+        total: Any = 0
+        for states, y in parts:
+            how = "mean" if mean else "sum"
+            loss = F.cross_entropy(states @ weight.T, y, ignore_index=pad_id, reduction=how)
+            total = total + loss / share(parts, pad_id)
+            total.backward(retain_graph=True)
+        return weight.grad
+
+    return answer
+
+
+def scaled_always(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    return [gradient * (max_norm / (norm + 1e-6)) for gradient in gradients]
+
+
+def adam_with_powers(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Any:
+    m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
+    m_hat, v_hat = m / (1 - 0.9) ** step, v / (1 - 0.98) ** step
+    return weight - rate * m_hat / (v_hat.sqrt() + 1e-9), m, v
+
+
+def rate_of_two_pieces(step: int, d_model: int, warmup_steps: int) -> float:
+    if step <= warmup_steps:
+        return d_model**-0.5 * step * warmup_steps**-1.5
+    return d_model**-0.5 * (step - warmup_steps) ** -0.5
+
+
+def loss_with(log_p: Callable[[Tensor, Tensor], Tensor]) -> Any:
+    """``log_p`` takes logits and labels, and returns their log-probabilities; padding is multiplied by 0."""
+
+    def answer(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+        real = expected != pad_id
+        return -(log_p(logits, expected) * real).sum() / real.sum()
+
+    return answer
+
+
+def shifted_loss(loss: Any) -> Any:
+    return lambda logits, ids, pad_id: loss(logits[:, :-1], ids[:, 1:], pad_id)
+
+
+def by_softmax(logits: Tensor, labels: Tensor) -> Tensor:
+    return logits.softmax(-1).log().gather(-1, labels[..., None])[..., 0]
+
+
+def by_exponentials(logits: Tensor, labels: Tensor) -> Tensor:
+    e = logits.exp()
+    return (e / e.sum(-1, keepdim=True)).log().gather(-1, labels[..., None])[..., 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("learning_rate", rate_of_two_pieces, "the decay counted from the end of the warm-up"),
+        ("learning_rate", lambda n, d, w: d**-0.5 * min(max(n - w, 1) ** -0.5, n * w**-1.5),
+         "the smaller one, with the decay counted from the end of the warm-up"),
+        ("learning_rate", lambda n, d, w: d**-0.5 * min(n**-0.5, (n - 1) * w**-1.5),
+         "one step behind in the warm-up"),
+        ("learning_rate", lambda n, d, w: d**-0.5 * min(n**-0.5, (n + 1) * w**-1.5), "one step ahead in the warm-up"),
+        ("batch_loss", loss_with(by_softmax), "NaN for large logits"),
+        ("batch_loss", loss_with(by_exponentials), "NaN for large logits"),
+        ("causal_lm_loss", shifted_loss(loss_with(by_softmax)), "NaN for large logits"),
+        ("causal_lm_loss", shifted_loss(loss_with(by_exponentials)), "NaN for large logits"),
+        ("accumulated_gradient", running_total(False, n_real), "early parts counted repeatedly"),
+        ("accumulated_gradient", running_total(True, lambda *_: 1),
+         "early parts counted repeatedly, each averaged by itself"),
+        ("accumulated_gradient", running_total(True, lambda parts, _: len(parts)),
+         "early parts counted repeatedly, each averaged by itself, and over the parts"),
+        ("clip_by_norm", scaled_always, "short gradients scaled up, except zeros"),
+        ("adam_step", adam_with_powers, "the whole of 1 - β to the power of the step"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_training(name: str, answer: Any, title: str) -> None:
+    assert said(name, answer)[0] == title
+
+
+@pytest.mark.parametrize("name", ["batch_loss", "causal_lm_loss"])
+def test_the_logarithm_of_a_softmax_is_told_by_its_name(name: str) -> None:
+    for mistake in TOPICS["training" if name == "batch_loss" else "transformer_family"].exercises[name].mistakes:
+        if mistake.title in ("the logarithm of zero", "NaN for large logits"):
+            assert "`log_softmax`" in mistake.hint
 
 
 # 12 decoding ----------------------------------------------------------------------------------------------------------
