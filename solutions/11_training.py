@@ -22,10 +22,11 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
-#   lists or arrays stops the gradients, and the checks compare gradients, too. (Blanks 3 to 5 compute with gradients, and blank 6 averages
-#   finished weights: nothing has to flow back through them.)
+# - Don't modify the inputs of your functions: the checks notice.
+# - A model is trained through the loss of blank 2, so it has to be differentiable: use tensor operations only. A detour through Python
+#   numbers, lists or arrays stops the gradients, and its check compares gradients, too. Nothing has to flow back through the others.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
+# - At the end, your functions train a small model.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -69,7 +70,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.checks.training import check
+from exercises.checks.training import check, given
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -167,6 +168,7 @@ check("batch_loss", batch_loss)
 #
 # A batch that doesn't fit into memory is processed in parts. PyTorch helps: each `backward()` **adds** to the existing gradients.
 # The result should be exactly the gradient of the whole batch. The trap is that the parts have different numbers of real tokens.
+# And the logits of all parts must never be there at the same time; the check notices.
 #
 # The model here is one matrix: the logits of a part are `states @ weight.T`. You may use `F.cross_entropy`.
 #
@@ -222,7 +224,7 @@ check("accumulated_gradient", accumulated_gradient)
 # A single batch can have a gradient so large that one step ruins the model. To prevent this, a gradient whose norm is larger than `max_norm` is
 # scaled down to that norm; its **direction stays the same**. All tensors of the model together form one long vector with one norm: the root of the sum of all squares.
 #
-# The paper doesn't mention clipping, but most recipes have it.
+# The paper doesn't mention clipping, but most recipes have it. PyTorch has a function for it; here you write it yourself.
 #
 # <details><summary>Hint</summary>
 #
@@ -363,6 +365,85 @@ def average_checkpoints(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tenso
 
 # %% tags=["nbval-check-output"]
 check("average_checkpoints", average_checkpoints)
+
+# %% [markdown]
+# ## A training step
+#
+# There is nothing to fill in here: your functions are put together to train a model. (If a blank isn't done yet, the course's function is
+# used instead.) The model is tiny: it predicts the next word of a sentence from the previous word alone, with an embedding and a matrix
+# that turns it into logits.
+
+# %% tags=["nbval-skip"]
+from transformer.data import pocket
+
+PAD, BOS, EOS = 0, 1, 2
+sentences = [pair.source_words for pair in pocket.pairs("train", 2000)]
+words = ["<pad>", "<bos>", "<eos>", *sorted({word for sentence in sentences for word in sentence})]
+number = {word: i for i, word in enumerate(words)}
+longest = max(map(len, sentences))
+data = torch.tensor(
+    [[BOS, *(number[word] for word in s), EOS, *[PAD] * (longest - len(s))] for s in sentences]
+)  # (sentences, longest + 2)
+
+D_MODEL, WARMUP_STEPS, MAX_NORM = 32, 50, 0.3
+
+
+def loss_of(weights: dict[str, Tensor], batch: Tensor) -> Tensor:
+    """The loss of a model that sees only the previous word."""
+    logits = weights["embedding"][batch[:, :-1]] @ weights["output"]
+    return given.batch_loss(logits, batch[:, 1:], PAD)
+
+
+torch.manual_seed(0)
+weights = {
+    "embedding": torch.randn(len(words), D_MODEL),
+    "output": torch.randn(D_MODEL, len(words)) / D_MODEL**0.5,
+}
+moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()}
+checkpoints = []
+print("step   learning rate   norm    loss")
+for step in range(1, 301):
+    batch = data[torch.randint(len(data), (64,))]
+    tracked = {name: w.clone().requires_grad_() for name, w in weights.items()}
+    loss = loss_of(tracked, batch)
+    gradients = torch.autograd.grad(loss, list(tracked.values()))
+    norm = torch.cat([g.flatten() for g in gradients]).norm()
+    clipped = given.clip_by_norm(list(gradients), MAX_NORM)
+    rate = given.learning_rate(step, D_MODEL, WARMUP_STEPS)
+    for (name, weight), gradient in zip(weights.items(), clipped, strict=True):
+        m, v = moments[name]
+        weights[name], m, v = given.adam_step(weight, gradient, m, v, step, rate)
+        moments[name] = m, v
+    if step == 1 or step % 25 == 0:
+        print(f"{step:4}      {rate:.4f}       {norm:.2f}   {loss:6.3f}")
+    if step > 200 and step % 20 == 0:
+        checkpoints.append(dict(weights))
+
+# %% [markdown]
+# Watch the learning rate rise during the warm-up and fall afterwards. The loss begins near $\ln$ of the vocabulary's size: the model has to guess. It falls
+# fastest around the peak, and then hardly any more, since the previous word says only so much about the next one. The norm is that of
+# the gradient before it is clipped.
+#
+# What has the model learned? The next cell prints the words that it expects after some others. Then it compares the last weights with the
+# average of the last checkpoints, on sentences that the model hasn't seen. The loss is higher there, because the model has partly memorised
+# those it was trained on.
+
+# %% tags=["nbval-skip"]
+for word in ("<bos>", "because", "old"):
+    logits = weights["embedding"][number[word]] @ weights["output"]
+    print(f"after {word:8}", *(words[i] for i in logits.topk(4).indices))
+
+others = [p.source_words for p in pocket.pairs("train", 2500)[2000:]]
+unseen = torch.tensor(
+    [
+        [BOS, *(number[word] for word in s), EOS, *[PAD] * (longest - len(s))]
+        for s in others
+        if len(s) <= longest and number.keys() >= set(s)
+    ]
+)
+average = given.average_checkpoints(checkpoints)
+print(f"last weights                {loss_of(weights, unseen):.3f}")
+print(f"average of {len(checkpoints)} checkpoints    {loss_of(average, unseen):.3f}")
 
 # %% [markdown]
 # ## Done?

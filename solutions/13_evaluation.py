@@ -25,6 +25,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Don't modify the inputs of your functions: the checks notice.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
+# - At the end, your functions compare greedy search with beam search.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -369,6 +370,61 @@ def share_of_wins(first: list[tuple[int, int]], second: list[tuple[int, int]], d
 
 # %% tags=["nbval-check-output"]
 check("share_of_wins", share_of_wins)
+
+# %% [markdown]
+# ## Is beam search better?
+#
+# There is nothing to fill in here. The course's model `everyday` has learned to translate everyday sentences. Here it gets a hundred
+# sentences of a kind that it wasn't trained on, once with greedy search and once with beam search, and your functions score both. (If a blank isn't
+# done yet, the course's function is used instead.)
+
+# %% tags=["nbval-skip"]
+import random
+import re
+
+import transformer
+from transformer.data import pocket
+
+translator = transformer.load("everyday", device="cpu")
+pairs = pocket.pairs("test", 100)
+sources = [pair.source for pair in pairs]
+translations = {
+    "greedy": translator.greedy_search(sources),
+    "beam": [hypotheses[0].text for hypotheses in translator.beam_search(sources)],
+}
+
+
+def split(text: str) -> list[str]:
+    """Words and punctuation marks."""
+    return re.findall(r"\w+|[^\w\s]", text)
+
+
+references = [split(pair.target) for pair in pairs]
+print("search    BLEU    mean chrF")
+for search, texts in translations.items():
+    bleu = given.corpus_bleu([split(text) for text in texts], references)
+    chrfs = [given.chrf(text, pair.target) for text, pair in zip(texts, pairs, strict=True)]
+    print(f"{search:8}  {bleu:.1f}      {sum(chrfs) / len(chrfs):.1f}")
+
+# %% [markdown]
+# Both scores prefer the same search. chrF is the higher one: where a word has a wrong ending, most of its characters still match.
+#
+# Is the gain just luck? The next cell asks the paired bootstrap, first for the first few sentences, then for more and more of them.
+
+# %% tags=["nbval-skip"]
+greedy, beam = (
+    [given.clipped_matches(split(text), reference, 1) for text, reference in zip(texts, references, strict=True)]
+    for texts in translations.values()
+)
+generator = random.Random(0)
+print("sentences    draws that beam search wins")
+for n in (5, 10, 25, 50, 100):
+    draws = [generator.choices(range(n), k=n) for _ in range(1000)]
+    print(f"{n:6}       {given.share_of_wins(greedy[:n], beam[:n], draws):.3f}")
+
+# %% [markdown]
+# The first few sentences would have misled you: on their own, they favour greedy search. With enough sentences, beam search wins nearly every
+# draw, and that is no luck.
 
 # %% [markdown]
 # ## Done?
