@@ -249,11 +249,11 @@ check("causal_lm_loss", causal_lm_loss)
 # x[rows, positions] takes one vector of each sentence, if rows is 0, 1, …      (batch, d_model)
 # ```
 # </details>
-# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (1x2 and 3x2)</code></summary>
+# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 3x2)</code></summary>
 #
 # The weight has the shape of PyTorch's linear layers, (n_classes, d_model), so the product needs its transpose.
 # </details>
-# <details><summary>Help: <code>the result has the shape (1, 1, 3), but should have (1, 3)</code></summary>
+# <details><summary>Help: <code>the result has the shape (2, 2, 3), but should have (2, 3)</code></summary>
 #
 # `x[:, positions]` takes every one of the positions from every sentence. To take one position from each sentence, index both axes with tensors of the same length.
 # </details>

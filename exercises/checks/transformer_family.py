@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from itertools import takewhile
+from itertools import chain, combinations, takewhile
 from typing import Any
 
 import torch
@@ -250,25 +250,40 @@ def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) ->
     return _masked(ids, (choice < 0.15) & (ids != mask_id), kind, other, mask_id)
 
 
-@mask_tokens.mistake(
-    "exactly 0.9 in the wrong range",
-    "A number of `kind` that is exactly 0.9 isn't below 0.9: the token stays as it is.",
-)
-def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
-    chosen = _chosen(ids, choice, mask_id)
-    masked = torch.where(chosen & (kind <= 0.9), other, ids)
-    return masked.masked_fill(chosen & (kind < 0.8), mask_id), chosen
+_EXACTLY = {
+    0.15: "A number of `choice` that is exactly 0.15 isn't below 0.15: the token isn't chosen.",
+    0.8: "A number of `kind` that is exactly 0.8 isn't below 0.8: the token becomes the random one.",
+    0.9: "A number of `kind` that is exactly 0.9 isn't below 0.9: the token stays as it is.",
+}
+
+for _limits in chain.from_iterable(combinations(_EXACTLY, n) for n in (1, 2, 3)):
+    _title = " and ".join([", ".join(map(str, _limits[:-1])), str(_limits[-1])]).removeprefix(" and ")
+
+    @mask_tokens.mistake(f"exactly {_title} in the wrong range", " ".join(_EXACTLY[limit] for limit in _limits))
+    def _(
+        ids: Tensor,
+        choice: Tensor,
+        kind: Tensor,
+        other: Tensor,
+        mask_id: int,
+        wrong: tuple[float, ...] = _limits,
+    ) -> Masked:
+        def is_below(x: Tensor, limit: float) -> Tensor:
+            return x <= limit if limit in wrong else x < limit
+
+        chosen = is_below(choice, 0.15) & (ids > mask_id)
+        masked = torch.where(chosen & is_below(kind, 0.9), other, ids)
+        return masked.masked_fill(chosen & is_below(kind, 0.8), mask_id), chosen
 
 
 @mask_tokens.mistake(
-    "exact values in the wrong range",
-    "You treat a number that is exactly 0.15, 0.8 or 0.9 as if it were below. Check which of your comparisons include "
-    "equality.",
+    "all tokens replaced, chosen or not",
+    "You also replace tokens that weren't chosen, even special ones. Whether a token becomes [MASK] or a random one, "
+    "it has to be chosen: both conditions need that.",
 )
 def _(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> Masked:
-    chosen = (choice <= 0.15) & (ids > mask_id)
-    masked = torch.where(chosen & (kind <= 0.9), other, ids)
-    return masked.masked_fill(chosen & (kind <= 0.8), mask_id), chosen
+    masked, _ = _masked(ids, torch.ones_like(ids, dtype=torch.bool), kind, other, mask_id)
+    return masked, _chosen(ids, choice, mask_id)
 
 
 @mask_tokens.mistake(
@@ -673,8 +688,8 @@ def _real(*lengths: int) -> Tensor:
 
 @topic.exercise(
     {
-        "x": torch.tensor([[[1.0, 0.0], [0.0, 2.0], [5.0, 5.0]]]),
-        "real": torch.tensor([[True, True, False]]),
+        "x": torch.tensor([[[1.0, 0.0], [0.0, 2.0], [5.0, 5.0]], [[1.0, 1.0], [3.0, 0.0], [2.0, -1.0]]]),
+        "real": torch.tensor([[True, True, False], [True, True, True]]),
         "weight": torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]),
         "bias": torch.tensor([0.0, 1.0, 0.5]),
     },
@@ -781,6 +796,15 @@ def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 )
 def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x[:, int(real[0].sum()) - 1], weight, bias)
+
+
+@classify.mistake(
+    "the positions of all sentences, from each of them",
+    "The positions are right, but from each sentence you take those of all sentences. Take only its own: the first "
+    "position from the first sentence, the second one from the second, and so on.",
+)
+def _(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.linear(x[:, real.sum(dim=1) - 1], weight, bias)
 
 
 @classify.mistake(
@@ -1058,6 +1082,49 @@ def _(next_token: LanguageModel, examples: Examples, question: str, max_new_toke
 def _(next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int) -> str:
     prompt = [token for asked, answer in examples for token in (asked, ":", answer, ",")] + [question, ":"]
     return " ".join(_continuation(next_token, prompt, max_new_tokens))
+
+
+for _part, _whole in {
+    "the new question": (False, False, True),
+    "the questions of the examples": (True, False, False),
+    "the answers of the examples": (False, True, False),
+    "the sides of the examples": (True, True, False),
+    "all questions": (True, False, True),
+    "the answers and the new question": (False, True, True),
+}.items():
+    _one_token = "a single token" if _part == "the new question" else "single tokens"
+
+    @few_shot_answer.mistake(
+        f"{_part} not split into tokens",
+        f"Your prompt has {_part} as {_one_token}. Questions and answers may have several words: split each of them at "
+        "its spaces.",
+    )
+    def _(
+        next_token: LanguageModel,
+        examples: Examples,
+        question: str,
+        max_new_tokens: int,
+        whole: tuple[bool, ...] = _whole,
+    ) -> str:
+        prompt: list[str] = []
+        for asked, answer in examples:
+            for side, is_whole, after in ((asked, whole[0], ":"), (answer, whole[1], ",")):
+                prompt += [*([side] if is_whole else side.split()), after]
+        prompt += [*([question] if whole[2] else question.split()), ":"]
+        return " ".join(_continuation(next_token, prompt, max_new_tokens))
+
+
+for _comma, _name in ((",", "every comma removed"), (" ,", "every comma after a space removed")):
+
+    @few_shot_answer.mistake(
+        _name,
+        "You remove commas from the whole answer, even those within its tokens, such as `1,000` or `,5`. Only the stop "
+        "token isn't part of the answer: look at what the model predicts before you append it.",
+    )
+    def _(
+        next_token: LanguageModel, examples: Examples, question: str, max_new_tokens: int, comma: str = _comma
+    ) -> str:
+        return few_shot_answer.reference(next_token, examples, question, max_new_tokens).replace(comma, "").strip()
 
 
 @few_shot_answer.mistake(

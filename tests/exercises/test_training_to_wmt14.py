@@ -544,3 +544,80 @@ def test_pieces_of_words_are_not_only_in_the_middle() -> None:
 
     text = said("word_links", rounded_where_there_are_pieces)
     assert not any("every second" in line or "first, third" in line for line in text)
+
+
+# 15 transformer family ------------------------------------------------------------------------------------------------
+
+
+def masked_with(up_to_15: bool, up_to_8: bool, up_to_9: bool, only_chosen: bool = True) -> Any:
+    def answer(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_id: int) -> tuple[Tensor, Tensor]:
+        chosen = (choice <= 0.15 if up_to_15 else choice < 0.15) & (ids > mask_id)
+        is_mask = kind <= 0.8 if up_to_8 else kind < 0.8
+        is_random = ~is_mask & (kind <= 0.9 if up_to_9 else kind < 0.9)
+        of = chosen if only_chosen else torch.ones_like(chosen)
+        return torch.where(of & is_mask, mask_id, torch.where(of & is_random, other, ids)), chosen
+
+    return answer
+
+
+Examples = list[tuple[str, str]]
+
+
+def prompted_with(asked: Any, answered: Any, question: Any) -> Any:
+    """Each takes a text, and returns its tokens."""
+
+    def answer(next_token: Any, examples: Examples, new: str, max_new_tokens: int) -> str:
+        prompt = [token for q, a in examples for token in (*asked(q), ":", *answered(a), ",")] + [*question(new), ":"]
+        written: list[str] = []
+        while len(written) < max_new_tokens and (token := next_token(prompt + written)) != ",":
+            written.append(token)
+        return " ".join(written)
+
+    return answer
+
+
+def whole(text: str) -> list[str]:
+    return [text]
+
+
+def comma_replaced(comma: str) -> Any:
+    def answer(next_token: Any, examples: Examples, question: str, max_new_tokens: int) -> str:
+        prompt = "".join(f"{q} : {a} , " for q, a in examples) + f"{question} :"
+        written: list[str] = []
+        while len(written) < max_new_tokens and "," not in written:
+            written.append(next_token(prompt.split() + written))
+        return " ".join(written).replace(comma, "").strip()
+
+    return answer
+
+
+def classified_by_slices(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return x[:, real.sum(1) - 1] @ weight.T + bias
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "title"),
+    [
+        ("mask_tokens", masked_with(True, False, False), "exactly 0.15 in the wrong range"),
+        ("mask_tokens", masked_with(False, True, False), "exactly 0.8 in the wrong range"),
+        ("mask_tokens", masked_with(True, False, True), "exactly 0.15 and 0.9 in the wrong range"),
+        ("mask_tokens", masked_with(False, True, True), "exactly 0.8 and 0.9 in the wrong range"),
+        ("mask_tokens", masked_with(False, False, False, only_chosen=False), "all tokens replaced, chosen or not"),
+        ("few_shot_answer", prompted_with(str.split, str.split, whole), "the new question not split into tokens"),
+        ("few_shot_answer", prompted_with(whole, str.split, str.split),
+         "the questions of the examples not split into tokens"),
+        ("few_shot_answer", prompted_with(str.split, whole, str.split),
+         "the answers of the examples not split into tokens"),
+        ("few_shot_answer", prompted_with(whole, whole, str.split),
+         "the sides of the examples not split into tokens"),
+        ("few_shot_answer", comma_replaced(","), "every comma removed"),
+        ("few_shot_answer", comma_replaced(" ,"), "every comma after a space removed"),
+        ("classify", classified_by_slices, "the positions of all sentences, from each of them"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_family(name: str, answer: Any, title: str) -> None:
+    assert said(name, answer)[0] == title
+
+
+def test_the_first_sentences_to_classify_are_two() -> None:
+    assert len(TOPICS["transformer_family"].exercises["classify"].inputs[0]["x"]) == 2
