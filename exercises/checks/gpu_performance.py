@@ -5,7 +5,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from exercises.calls import Inputs
 from exercises.check import RefusedError, Topic
+from exercises.checks.two_mistakes import with_pairs
 from exercises.restrictions import BUILT_IN, forbid
 from exercises.tensors import numbers
 from transformer.attention import attention
@@ -2164,6 +2165,70 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
         return weight, scale / 2, 0
     stepped, new, n = loss_scaling_step.reference(weight, gradient, learning_rate, scale, good, interval)
     return stepped.half(), new, n
+
+
+_SLIPS_OF_A_STEP = {
+    "NaN is overlooked": "test",
+    "infinity is overlooked": "test",
+    "not unscaled": "unscaling",
+    "unscaled in float16": "unscaling",
+    "multiplied by the scale": "unscaling",
+    "the step added": "sign",
+    "the step is taken in spite of an overflow": "step",
+    "the scale stays after an overflow": "scale",
+    "good steps not reset by an overflow": "count",
+    "the scale doesn't grow in time": "growth",
+    "good steps not reset when the scale grows": "growth",
+    "no step when the scale grows": "growth",
+}
+"""Ordinary mistakes, and the part of the step that each is in; nobody makes two in the same part."""
+
+
+def _step_with(*slips: str) -> Callable[..., Scaled]:
+    """Return an answer with these mistakes."""
+
+    def answer(
+        weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int
+    ) -> Scaled:
+        overflows = not gradient.isfinite().all()
+        if "NaN is overlooked" in slips:
+            overflows = gradient.isinf().any()
+        if "infinity is overlooked" in slips:
+            overflows = gradient.isnan().any()
+        unscaled = gradient.float() / scale
+        if "not unscaled" in slips:
+            unscaled = gradient.float()
+        if "unscaled in float16" in slips:
+            unscaled = (gradient / scale).float()
+        if "multiplied by the scale" in slips:
+            unscaled = gradient.float() * scale
+        stepped = weight - (-1 if "the step added" in slips else 1) * learning_rate * unscaled
+        if overflows:
+            return (
+                stepped if "the step is taken in spite of an overflow" in slips else weight,
+                scale if "the scale stays after an overflow" in slips else scale / 2,
+                good if "good steps not reset by an overflow" in slips else 0,
+            )
+        if good + 1 == interval + ("the scale doesn't grow in time" in slips):
+            return (
+                weight if "no step when the scale grows" in slips else stepped,
+                2 * scale,
+                good + 1 if "good steps not reset when the scale grows" in slips else 0,
+            )
+        return stepped, scale, good + 1
+
+    return answer
+
+
+loss_scaling_step = with_pairs(
+    topic,
+    loss_scaling_step,
+    {
+        (a, b): _step_with(a, b)
+        for a, b in combinations(_SLIPS_OF_A_STEP, 2)
+        if _SLIPS_OF_A_STEP[a] != _SLIPS_OF_A_STEP[b]
+    },
+)
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------

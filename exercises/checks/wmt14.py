@@ -2,11 +2,12 @@
 
 import math
 import re
-from collections.abc import Callable
-from itertools import chain, takewhile
+from collections.abc import Callable, Sequence
+from itertools import chain, combinations, takewhile
 from typing import Any
 
 from exercises.check import Topic
+from exercises.checks.two_mistakes import with_pairs
 
 topic = Topic()
 check, given = topic.check, topic.given
@@ -42,8 +43,8 @@ def _flop(
     m: int,
     *,
     per_weight: int = 6,
-    at_source: tuple[int, int, int] = (6, 2, 0),
-    at_target: tuple[int, int, int] = (6, 2, 1),
+    at_source: Sequence[int] = (6, 2, 0),
+    at_target: Sequence[int] = (6, 2, 1),
     scores: Callable[[int, int], int] = lambda n, m: 2 * (n * n + m * m + m * n),
 ) -> int:
     """``at_source`` and ``at_target``: matrices of d × d and of d × f in each layer, and of V × d in all."""
@@ -458,6 +459,51 @@ def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -
     return 6 * ((n + m) * side + scores + m * vocab_size * d_model)
 
 
+_NONE = (0, 0, 0)
+_SLIPS: dict[str, dict[str, Any]] = {
+    "only the forward pass": {"per_weight": 2},
+    "multiplications only": {"per_weight": 3},
+    "no output layer": {"target": (0, 0, -1)},
+    "logits for the source, too": {"source": (0, 0, 1)},
+    "keys and values of cross-attention from the target": {"source": (-2, 0, 0), "target": (2, 0, 0)},
+    "no cross-attention": {"source": (-2, 0, 0), "target": (-2, 0, 0)},
+    "half of the feed-forward network": {"source": (0, -1, 0), "target": (0, -1, 0)},
+    "three matrices instead of four": {"source": (-1, 0, 0), "target": (-2, 0, 0)},
+    "no scores and weighted sums": {"scores": lambda n, m: 0},
+    "scores without weighted sums": {"scores": lambda n, m: n * n + m * m + m * n},
+    "no scores in cross-attention": {"scores": lambda n, m: 2 * (n * n + m * m)},
+}
+"""Ordinary mistakes: what each changes in the number of matrices, or puts in place of another argument of `_flop`."""
+_NO_PAIRS = {
+    ("keys and values of cross-attention from the target", "no cross-attention"),
+    ("no output layer", "logits for the source, too"),  # the same as n and m swapped
+}
+_EITHER = [{"per_weight"}, {"scores"}]
+"""Two mistakes that change the same one of these can't be made at once."""
+
+
+def _flop_with(*titles: str) -> Callable[..., int]:
+    """Return an answer with these mistakes."""
+    slips = [_SLIPS[title] for title in titles]
+    source, target = (
+        [sum(column) for column in zip(right, *(slip.get(side, _NONE) for slip in slips), strict=True)]
+        for side, right in (("source", (6, 2, 0)), ("target", (6, 2, 1)))
+    )
+    others = {key: slip[key] for slip in slips for key in ("per_weight", "scores") if key in slip}
+    return lambda *sizes: _flop(*sizes, at_source=source, at_target=target, **others)
+
+
+training_flop = with_pairs(
+    topic,
+    training_flop,
+    {
+        (a, b): _flop_with(a, b)
+        for a, b in combinations(_SLIPS, 2)
+        if not any(changed <= _SLIPS[a].keys() & _SLIPS[b].keys() for changed in _EITHER) and (a, b) not in _NO_PAIRS
+    },
+)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -809,7 +855,6 @@ NEWS = [("It is raining.", "Es regnet."), ("Yes, we can", "Ja, wir können das")
         "pairs": [("SO FAR", "Bisher"), ("yes, we can", "Ja, das geht")],
         "test_pairs": [("so far", "bis jetzt"), ("Yes, we can", "ja, wir können das")],
     },
-    {"pairs": [("Good day", "Guten Tag")], "test_pairs": []},
     {"pairs": [("Yes, we can not", "Nein."), ("Yes, wecan", "Ja, wirkönnen das")], "test_pairs": NEWS},
     # So many that the order of a set, which is another one in each run, isn't this one.
     {"pairs": [(f"Page {number}", f"Seite {number}") for number in range(10)], "test_pairs": NEWS},

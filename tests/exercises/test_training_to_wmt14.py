@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from exercises.checks import gpu_performance as gpu
+from exercises.checks import wmt14
+from exercises.checks.two_mistakes import ExerciseWithPairs
 from tests.exercises.test_checks import TOPICS, message
 
 
@@ -621,3 +624,71 @@ def test_mistakes_in_the_family(name: str, answer: Any, title: str) -> None:
 
 def test_the_first_sentences_to_classify_are_two() -> None:
     assert len(TOPICS["transformer_family"].exercises["classify"].inputs[0]["x"]) == 2
+
+
+# 16 and 17: two mistakes at once --------------------------------------------------------------------------------------
+
+PAIRS = [
+    (exercise, *pair)
+    for topic in ("gpu_performance", "wmt14")
+    for exercise in TOPICS[topic].exercises.values()
+    if isinstance(exercise, ExerciseWithPairs)
+    for pair in exercise.pairs
+]
+
+
+def test_each_pair_of_mistakes_is_named_by_both() -> None:
+    assert {exercise.name for exercise, *_ in PAIRS} == {"loss_scaling_step", "training_flop"}
+    for exercise, first, second, answer in PAIRS:
+        assert str(exercise.judge(answer)).splitlines() == [
+            f"two mistakes: {first.title}; {second.title}",
+            f"First: {first.hint}",
+            f"Second: {second.hint}",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "slips"), [("training_flop", wmt14._SLIPS), ("loss_scaling_step", gpu._SLIPS_OF_A_STEP)]
+)
+def test_each_of_the_two_mistakes_is_the_one_of_that_name(name: str, slips: dict[str, Any]) -> None:
+    answer_with: Callable[[str], Any] = wmt14._flop_with if name == "training_flop" else gpu._step_with
+    assert [said(name, answer_with(slip))[0] for slip in slips] == list(slips)
+
+
+def flop_without_logits_or_backward(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    layer = 6 * d_model**2 + 2 * d_model * d_ff
+    attention = 2 * d_model * (n * n + m * m + n * m)
+    return 2 * n_layers * ((n + m) * layer + attention)
+
+
+def scaled_without_division_or_reset(
+    weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int
+) -> tuple[Tensor, float, int]:
+    if not gradient.isfinite().all():
+        return weight, scale / 2, good
+    weight = weight - learning_rate * gradient.float()
+    return (weight, scale * 2, 0) if good + 1 == interval else (weight, scale, good + 1)
+
+
+def test_learners_make_two_mistakes_at_once() -> None:
+    first, *hints = said("training_flop", flop_without_logits_or_backward)
+    assert first == "two mistakes: only the forward pass; no output layer"
+    assert [hint.split()[0] for hint in hints] == ["First:", "Second:"]
+    first, *_ = said("loss_scaling_step", scaled_without_division_or_reset)
+    assert first == "two mistakes: not unscaled; good steps not reset by an overflow"
+
+
+def test_a_test_set_is_not_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    def by_columns(pairs: Any, test_pairs: Any) -> Any:
+        sources, targets = (
+            {" ".join(text.lower().split()) for text in column} for column in zip(*test_pairs, strict=True)
+        )
+        return [
+            (source, target)
+            for source, target in pairs
+            if " ".join(source.lower().split()) not in sources and " ".join(target.lower().split()) not in targets
+        ]
+
+    TOPICS["wmt14"].check("without_test_sentences", by_columns)
+    TOPICS["wmt14"].given.answers.clear()
+    assert capsys.readouterr().out == "✓ without_test_sentences\n"
