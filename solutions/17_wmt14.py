@@ -80,9 +80,9 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 #   output belong to the target tokens, but keys and values are computed from the **encoder's** output.
 # - The feed-forward network has one matrix of $d \times f$ and one of $f \times d$.
 # - The output layer computes `vocab_size` logits at each position of the decoder. Looking up an embedding costs nothing.
-# - Attention itself has no weights. But in every layer, comparing a query with $k$ keys and averaging $k$ values is as much work, for
-#   **each** query, as $2 \cdot k \cdot d$ weights. The decoder's mask saves nothing here: all scores are computed, and then half of
-#   them are hidden.
+# - Attention itself has no weights, but in every layer each query is compared with $k$ keys, and their $k$ values are averaged. For
+#   **each** query, this is as much work as $2 \cdot k \cdot d$ weights. The decoder's mask saves nothing: all scores are computed, and
+#   then half of them are hidden.
 #
 # Leave out biases and layer normalisation. The check compares your result with the operations that the package counts in a running model.
 #
@@ -185,8 +185,8 @@ check("run_costs", run_costs)
 # belongs to the words. Return the other pairs with their texts exactly as they were.
 #
 # The training data has millions of pairs, and the test set 3,003. So look each sentence up in a `set` rather than in a list: a set is much
-# faster, because looking something up takes the same time however many sentences it contains. (The check tries a few sentences only, and
-# doesn't notice the difference.)
+# faster, because looking something up takes the same time however many sentences it contains. (The check can't tell the two apart, because it
+# tries only a few sentences.)
 #
 # <details><summary>Hint</summary>
 #
@@ -284,8 +284,8 @@ check("newest_complete", newest_complete)
 # ranks, each takes every `world_size`-th part: rank 0 takes the parts 0, `world_size`, 2 · `world_size`, …; rank 1 takes the parts 1,
 # `world_size` + 1, 2 · `world_size` + 1, … In a step, each rank processes `accumulation` of its own parts, one after the other (gradient accumulation).
 #
-# The run was killed. According to its checkpoint, `step` steps of this epoch are done. Return the parts that are left for one rank. Together, the
-# ranks use every part exactly once: those before the crash, and these.
+# The run was killed. According to its checkpoint, `step` steps of this epoch are done. Return the parts that are left for one rank. In the
+# end, every part should have been used exactly once, before the crash or after it.
 #
 # <details><summary>Hint</summary>
 #

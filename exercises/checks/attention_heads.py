@@ -448,7 +448,12 @@ word_links.mistake(
     "rows of all its pieces.",
 )(_by(_last, torch.sum))
 
-_HOW = {torch.sum: "added", torch.mean: "averaged", _largest: "reduced to the largest", _first: "reduced to the first"}
+_HOW: dict[Callable[..., Tensor], str] = {
+    torch.sum: "added",
+    torch.mean: "averaged",
+    _largest: "reduced to the largest",
+    _first: "reduced to the first",
+}
 _HOW[_last] = "reduced to the last"
 
 for _target, _source in ((a, b) for a in (torch.sum, _largest, _first, _last) for b in _HOW if b is not torch.sum):

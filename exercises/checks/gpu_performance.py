@@ -2190,11 +2190,11 @@ def _step_with(*slips: str) -> Callable[..., Scaled]:
     def answer(
         weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int
     ) -> Scaled:
-        overflows = not gradient.isfinite().all()
+        overflows = not bool(gradient.isfinite().all())
         if "NaN is overlooked" in slips:
-            overflows = gradient.isinf().any()
+            overflows = bool(gradient.isinf().any())
         if "infinity is overlooked" in slips:
-            overflows = gradient.isnan().any()
+            overflows = bool(gradient.isnan().any())
         unscaled = gradient.float() / scale
         if "not unscaled" in slips:
             unscaled = gradient.float()
