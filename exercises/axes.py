@@ -112,15 +112,15 @@ def _relations(pairs: Pairs) -> Iterator[Relation]:
     )
     yield (
         "the right numbers in other places",
-        "All the right numbers are in your result, but not where they belong. Look for a `reshape` or `view` where "
-        "axes have to be swapped, and for parts that you put together in the wrong order.",
+        "All the right numbers are in your result, but not where they belong. Follow one of them through your code: "
+        "where does it go another way? (If your code reshapes a tensor there: that doesn't swap its axes.)",
         _is_shuffled,
     )
     for axis, place in axes:
         yield (
             "each row is off by a factor",
-            f"Along {place}, your numbers have the right ratios, but each row has a factor of its own. Is each row "
-            "divided by the right sum? Is a scaling step missing?",
+            f"Along {place}, your numbers have the right ratios, but each row has a factor of its own. Which step "
+            "scales a whole row, or should do so?",
             partial(_has_same_ratios, axis),
         )
         yield (
@@ -202,12 +202,14 @@ def _sorted(x: Tensor) -> Tensor:
 
 
 def _has_same_ratios(axis: int, a: Tensor, b: Tensor) -> bool:
+    """Return whether each row is the right one times a factor; at least one factor isn't near 1, and is no chance."""
     a, b = a.double(), b.double()
     if b.size(axis) < 3 or not bool(a.isfinite().all() and b.isfinite().all() and a.any()):
         return False
     factor = (a * b).sum(axis, keepdim=True) / (b * b).sum(axis, keepdim=True).clamp(min=1e-30)
     scale = b.abs().amax(axis, keepdim=True) * factor.abs()
-    return bool(((a - b * factor).abs() <= 1e-4 * scale + 1e-12).all())
+    is_telling = ((factor - 1).abs() > 0.01) & ((b != 0).sum(axis, keepdim=True) > 2)
+    return bool(is_telling.any() and ((a - b * factor).abs() <= 1e-5 * scale + 1e-12).all())
 
 
 def _has_same_differences(axis: int, a: Tensor, b: Tensor) -> bool:

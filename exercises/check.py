@@ -119,6 +119,9 @@ class Mistake:
 Test = tuple[Inputs, CallResult, CallResult]
 """Inputs, what an answer does with them, and what it should do."""
 
+Symptom = Callable[[Sequence[Wrong]], Finding | None]
+"""Takes the wrong results, each a tuple if there are several; returns what is wrong, if it recognises it."""
+
 
 @dataclass
 class Exercise:
@@ -131,10 +134,14 @@ class Exercise:
     results: tuple[str, ...]
     """The names of the values it returns."""
     mistakes: list[Mistake] = field(default_factory=list)
+    symptoms: list[Symptom] = field(default_factory=list)
+    """Recognise mistakes that many different answers make, so that no function stands for all of them."""
     guard: Guard = contextlib.nullcontext
     """Answers are called inside this context; the course's own functions are not."""
     keep: Collection[str] = ()
     """Inputs whose contents can't be replaced (see `fresh_inputs`)."""
+    non_negative: Collection[str] = ()
+    """Inputs that are never negative, such as losses."""
     differentiable: bool = True
     """Whether gradients must flow from the results to the inputs; False if no model is trained through it."""
     observe: Function | None = None
@@ -154,6 +161,11 @@ class Exercise:
 
         return register
 
+    def symptom(self, find: Symptom) -> Symptom:
+        """Register, as a decorator, a function that recognises a mistake by its wrong results."""
+        self.symptoms.append(find)
+        return find
+
     def judge(self, answer: Function) -> str | None:
         """Return None if the answer is right, else a message for the learner: what is wrong, then a hint."""
         if message := self._describe_if_no_function(answer):
@@ -169,7 +181,12 @@ class Exercise:
         has_tensors = any(map(is_tensor, self._cases[number].values()))
         if has_tensors and number >= len(self.inputs) and actual.equals(self._expected[number - len(self.inputs)]):
             return STALE
-        return self._match_mistake(answer) or self._resembling_mistake(answer) or self._explain(answer, number, actual)
+        return (
+            self._match_mistake(answer)
+            or self._find_symptom(answer)
+            or self._resembling_mistake(answer)
+            or self._explain(answer, number, actual)
+        )
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""
@@ -191,7 +208,7 @@ class Exercise:
 
     @cached_property
     def _fresh(self) -> list[Inputs]:
-        return [fresh_inputs(inputs, self.keep, seed) for seed, inputs in enumerate(self.inputs)]
+        return [fresh_inputs(inputs, self.keep, seed, self.non_negative) for seed, inputs in enumerate(self.inputs)]
 
     @cached_property
     def _cases(self) -> list[Inputs]:
@@ -261,6 +278,21 @@ class Exercise:
                 return f"{mistake.title}\n{mistake.hint}" + ("" if has_table else f"\nAlso, {also}.")
         return None
 
+    def _find_symptom(self, answer: Function) -> str | None:
+        """Return what the first symptom says that recognises all wrong results."""
+        if not self.symptoms:
+            return None
+        tests = zip(self._cases, self._call_on_all(answer), self._expected, strict=True)
+        wrong = [(inputs, actual, expected) for inputs, actual, expected in tests if not actual.equals(expected)]
+        if not wrong or any(actual.error or len(actual.results) != len(self.results) for _, actual, _ in wrong):
+            return None
+        several = len(self.results) > 1
+        cases = [
+            Wrong(inputs, *((x.results if several else x.results[0]) for x in (actual, expected)))
+            for inputs, actual, expected in wrong
+        ]
+        return next((str(found) for find in self.symptoms if (found := find(cases))), None)
+
     def _resembling_mistake(self, answer: Function) -> str | None:
         """Return title and hint of the only mistake that gives the same wrong results as the answer on most inputs.
 
@@ -327,15 +359,12 @@ class Exercise:
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
-        special = what_is_special(of_wrong, of_right, only_common=True)
-        is_mostly_right = 2 * len(of_right) >= len(tests)
-        if not special and relation is None and is_mostly_right:
-            special = what_is_special(of_wrong, of_right, only_common=False)
-        is_case = special and is_mostly_right
-        found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if is_case else []
+        special = what_is_special(self.name, of_wrong, of_right) if 2 * len(of_right) >= len(tests) else []
+        stops = any(actual.error for _, actual, _ in wrong)
+        is_alone = relation is None and not stops
+        found = [_describe_special_case(special, len(of_right), len(tests), is_alone)] if special else []
         if not found and relation is None:
             relation = self._explain_nan(*wrong[0])
-        stops = any(actual.error for _, actual, _ in wrong)
         if unused and not found and relation is None and not stops:
             return [_describe_without_effect(unused)]
         return [*found, *([relation] if relation else [])]
@@ -463,6 +492,7 @@ class Topic:
         results: tuple[str, ...] = ("result",),
         guard: Guard | None = None,
         keep: Collection[str] = (),
+        non_negative: Collection[str] = (),
         differentiable: bool = True,
         observe: Function | None = None,
         look_closer: Callable[[Function], str | None] = lambda answer: None,
@@ -477,6 +507,7 @@ class Topic:
                 results,
                 guard=guard or self.guard,
                 keep=keep,
+                non_negative=non_negative,
                 differentiable=differentiable,
                 observe=observe,
                 look_closer=look_closer,

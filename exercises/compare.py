@@ -15,6 +15,9 @@ NO_RESULT = (
 )
 """What else may be wrong if a list is expected and None is returned."""
 
+WHOLE_NUMBERS = "A division by `/` always gives a float. `//` divides one int by another and gives an int."
+"""What to look for if a float has the right value, but should be an int."""
+
 
 def to_builtin(value: Any) -> Any:
     """Convert a value to Python's built-in types, so that a class of the learner's own can't redefine equality.
@@ -157,6 +160,8 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     if isinstance(expected, Integral) and isinstance(yours, Real) and not isinstance(yours, Integral | bool):
         told = ": the value is right, only its type is wrong" if yours == expected else ""
         yield f"{name} is the float {format_value(yours)}, but should be the int {expected}{told}"
+        if told:
+            yield WHOLE_NUMBERS
         return
     if _family(yours) not in (list, Mapping):
         actual, right = format_value(yours), format_value(expected)

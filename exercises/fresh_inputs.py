@@ -9,7 +9,9 @@ from exercises.tensors import FreshTensors, is_tensor
 SHARE_OF_CAPITALS = 0.3
 
 
-def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) -> dict[str, Any]:
+def fresh_inputs(
+    inputs: Mapping[str, Any], keep: Collection[str], seed: int, non_negative: Collection[str] = ()
+) -> dict[str, Any]:
     """Return inputs of the same kinds and sizes with different contents.
 
     Float tensors get new random numbers of the same magnitude. In other tensors, the entries of the first axis, such as
@@ -21,6 +23,7 @@ def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) ->
         keep: names of inputs whose contents mean something, such as probabilities or names of settings: texts stay as
             they are, and in tensors, only rows change places.
         seed: seed of the random numbers.
+        non_negative: names of float tensors whose numbers are never negative, such as losses.
     """
     tensors = FreshTensors(seed)
     capitals = random.Random(seed)
@@ -40,7 +43,8 @@ def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) ->
             case _:
                 return value
 
-    return {name: fresh(value, name in keep) for name, value in inputs.items()}
+    drawn = {name: fresh(value, name in keep) for name, value in inputs.items()}
+    return drawn | {name: drawn[name].abs() for name in non_negative}
 
 
 def _fresh_key(key: Any, seed: int) -> Any:

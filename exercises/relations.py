@@ -155,6 +155,21 @@ def _as_quantity(wrong: Sequence[Wrong], values: Sequence[float]) -> str | None:
     return None
 
 
+UNITS = {
+    small if times == "small" else 1 / small: f"{many} times too {times}"
+    for small, many in (
+        (1e-3, "a thousand"),
+        (1e-6, "a million"),
+        (1e-9, "a billion"),
+        (2.0**-10, "1024"),
+        (2.0**-20, "1024 · 1024"),
+        (2.0**-30, "1024 · 1024 · 1024"),
+    )
+    for times in ("small", "large")
+}
+"""Factors between units → what they are called."""
+
+
 def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
     rows = _pairs(wrong)
     if rows is None:
@@ -190,6 +205,9 @@ def _find_factor(wrong: Sequence[Wrong]) -> Finding | None:
             return Finding(
                 "percent or fraction", "Your result is a hundred times too large or too small: is it in percent?"
             )
+        factor = abs(factors[0])
+        if unit := next((text for size, text in UNITS.items() if math.isclose(factor, size, rel_tol=2e-4)), None):
+            return Finding("another unit", f"Your result is {unit}. Is it in another unit than asked for?")
         return Finding(
             "off by a constant factor",
             f"Wherever your result is wrong, it is {factors[0]:.4g} times what it should be. Look for a number that "
@@ -242,8 +260,8 @@ def _find_tendency(wrong: Sequence[Wrong]) -> Finding | None:
         if all((a > b) == (much == "large") and a != b for ((a, b),) in rows):
             return Finding(
                 f"too {much} wherever it is wrong",
-                f"Wherever your result is wrong, it is too {much}. Go through your code step by step, with the numbers "
-                f"below: which step makes the result too {much}?",
+                f"Your result is too {much} in every test that fails. Compute the one that is shown below by hand: at "
+                "which step do you get another number than your code?",
             )
     return None
 

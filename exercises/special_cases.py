@@ -7,47 +7,91 @@ from typing import Any
 from exercises.calls import Inputs
 from exercises.tensors import describe_tensor, is_tensor
 
+SPECIAL_CASES: dict[str, tuple[str, ...]] = {
+    "encode_sentence": (
+        "`sentence` is empty",
+        "`sentence` begins or ends with a space",
+        "`sentence` contains two spaces in a row",
+    ),
+    "continue_prefix": ("`max_new_tokens` is 0",),
+    "attention_scores": ("`query` has 2 axes", "`query` has 3 axes", "`query` has 4 axes"),
+    "softmax": ("`scores` contains large numbers", "`scores` has 2 axes", "`scores` has 3 axes", "`scores` has 4 axes"),
+    "scaled_dot_product_attention": ("`query` has 2 axes", "`query` has 3 axes", "`query` has 4 axes"),
+    "causal_mask": ("`length` is 1",),
+    "masked_softmax": (
+        "`mask` has a row without any True",
+        "`scores` contains large numbers",
+        "`scores` has the dtype float16",
+        "`scores` has 2 axes",
+        "`scores` has 3 axes",
+        "`scores` has 4 axes",
+    ),
+    "length_normalization": ("`length_penalty` is 0",),
+    "best_extensions": ("`scores` contains infinities", "`scores` contains large numbers"),
+    "n_best": ("`length_penalty` is 0",),
+    "beam_search": ("`length_penalty` is 0", "`beam_size` is 1"),
+    "brevity_penalty": ("`c` is 0", "`c` is smaller than `r`", "`c` is larger than `r`", "`c` and `r` are equal"),
+    "corpus_bleu": ("`hypotheses` has a single entry",),
+    "batch_loss": ("`logits` contains large numbers",),
+    "accumulated_gradient": ("`parts` has a single entry",),
+    "average_checkpoints": ("`checkpoints` has a single entry",),
+    "sinusoidal_encoding": ("`length` is 1",),
+    "shift": ("`k` is negative",),
+    "rotate": ("`x` has 2 axes", "`x` has 3 axes", "`x` has 4 axes"),
+    "cross_entropy": ("`logits` contains large numbers", "`target` has a single entry"),
+    "smoothed_target": ("`smoothing` is 0",),
+    "smoothed_loss": ("`logits` contains large numbers", "`target` has a single entry"),
+    "gradient": ("`logits` contains large numbers",),
+    "layer_norm": ("`x` has 2 axes", "`x` has 3 axes", "`x` contains large numbers"),
+    "dropout": ("`training` is True", "`training` is False"),
+    "merge_pair": ("`symbols` has a single entry",),
+    "learn": ("`n_merges` is 0",),
+    "segment": ("`merges` is empty",),
+    "decode": ("`symbols` is empty",),
+    "count_parameters": ("`v` is 0",),
+    "row_entropy": ("`weights` contains 0",),
+    "heads_off": ("`off` is empty",),
+    "mask_tokens": ("`ids` has a single entry",),
+    "prefix_mask": ("`length` is 1",),
+    "causal_lm_loss": ("`logits` contains large numbers",),
+    "few_shot_answer": ("`examples` is empty",),
+    "roofline": ("`n_tokens` is 1",),
+    "update_softmax": ("`maximum` contains infinities", "`scores` contains infinities"),
+    "blockwise_attention": ("`query` contains large numbers",),
+    "without_test_sentences": ("`test_pairs` is empty",),
+    "newest_complete": ("`checkpoints` is empty",),
+    "validation_loss": ("`training` is True", "`training` is False"),
+    "plot_losses": ("`validation` contains equal entries",),
+}
+"""Blank → what may be special about its inputs, the most telling first.
 
-def what_is_special(wrong: Sequence[Inputs], right: Sequence[Inputs], only_common: bool) -> list[str]:
-    """Return at most two descriptions that fit all inputs of the first kind and none of the second.
+This list is written by hand, because anything may be common to the few inputs for which an answer happens to be wrong.
+It contains only cases that a right answer has to take care of.
+"""
+
+
+def what_is_special(blank: str, wrong: Sequence[Inputs], right: Sequence[Inputs]) -> list[str]:
+    """Return the first special case of the blank that covers all inputs of the first kind and none of the second.
 
     Args:
+        blank: the name of the blank.
         wrong: the inputs for which an answer is wrong.
         right: those for which it is right.
-        only_common: look only for what often needs care, such as an empty list.
     """
     if not wrong or len(right) < 2:
         return []
-    find = _telling_features if only_common else _features
-    of_right = {feature for inputs in right for feature in find(inputs)}
-    first, *others = (list(dict.fromkeys(find(inputs))) for inputs in wrong)
-    found = [f for f in first if f not in of_right and all(f in features for features in others)]
-    return (found if found or only_common else _out_of_range(wrong, right))[:2]
+    of_wrong, of_right = ([{*features(inputs)} for inputs in side] for side in (wrong, right))
+    return [
+        case
+        for case in SPECIAL_CASES.get(blank, ())
+        if all(case in found for found in of_wrong) and not any(case in found for found in of_right)
+    ][:1]
 
 
-def _out_of_range(wrong: Sequence[Inputs], right: Sequence[Inputs]) -> list[str]:
-    """Return which numbers among the inputs are all larger or smaller than in the right ones."""
-    found = []
-    for name in [name for name, value in wrong[0].items() if _is_number(value)]:
-        of_wrong, of_right = ([inputs[name] for inputs in side] for side in (wrong, right))
-        if min(of_wrong) > max(of_right):
-            found.append(f"`{name}` is larger than {max(of_right):g}")
-        if max(of_wrong) < min(of_right):
-            found.append(f"`{name}` is smaller than {min(of_right):g}")
-    return found
-
-
-def _telling_features(inputs: Inputs) -> Iterator[str]:
+def features(inputs: Inputs) -> Iterator[str]:
+    """Yield descriptions of what may be special about inputs."""
     for name, value in inputs.items():
-        yield from (f"`{name}` {text}" for text in _describe(value)[0])
-
-
-def _features(inputs: Inputs) -> Iterator[str]:
-    """Yield descriptions of what may be special, the most telling first."""
-    described = [(name, *_describe(value)) for name, value in inputs.items()]
-    for rank in range(3):
-        for name, *ranked in described:
-            yield from (f"`{name}` {text}" for text in ranked[rank])
+        yield from (f"`{name}` {text}" for texts in _describe(value) for text in texts)
     lengths = {f"`{name}`": value for name, value in inputs.items() if isinstance(value, int) and _is_number(value)} | {
         f"the length of `{name}`": len(value) for name, value in inputs.items() if isinstance(value, list | tuple)
     }

@@ -15,7 +15,7 @@ from exercises.check import Exercise, Topic
 from exercises.compare import equal
 from exercises.errors import EXPLANATIONS, explain
 from exercises.relations import Wrong, find_relation
-from exercises.special_cases import what_is_special
+from exercises.special_cases import SPECIAL_CASES, features, what_is_special
 from exercises.tensors import seeded
 from tests.exercises.test_checks import ALL
 from transformer.masks import causal_mask
@@ -37,6 +37,8 @@ def title(*pairs: tuple[Any, Any]) -> str | None:
         (lambda x: -x, "the wrong sign"),
         (lambda x: 100 * x, "percent or fraction"),
         (lambda x: 1.5 * x, "off by a constant factor"),
+        (lambda x: x / 10**9, "another unit"),
+        (lambda x: x * 1024, "another unit"),
         (lambda x: x / x.square().sum(), "the scale is wrong"),
         (lambda x: 0 * x, "nothing but zeros"),
         (lambda x: x + 1, "too large by one"),
@@ -71,6 +73,12 @@ def title(*pairs: tuple[Any, Any]) -> str | None:
 )
 def test_what_wrong_numbers_have_to_do_with_the_right_ones(change: Any, found: str) -> None:
     assert title((change(TABLE), TABLE), (change(OTHER), OTHER)) == found
+
+
+def test_rows_that_differ_only_slightly_are_not_off_by_a_factor() -> None:
+    assert title(*((x * (1 + 3e-4 * x.sum(1, keepdim=True)), x) for x in (TABLE, OTHER))) is None
+    one_number = torch.tensor([[0.0, 5.0, 0.0], [0.0, 0.0, 2.0]])
+    assert title((one_number**2, one_number)) != "each row is off by a factor"
 
 
 def test_what_does_not_hold_for_all_results_is_not_told() -> None:
@@ -169,13 +177,22 @@ def test_lists_texts_and_dicts(yours: Any, expected: Any, found: str) -> None:
 
 def test_what_is_special_about_the_inputs() -> None:
     short, long = [{"c": 4, "r": 6}, {"c": 8, "r": 16}], [{"c": 9, "r": 9}, {"c": 12, "r": 9}]
-    assert what_is_special(short, long, only_common=False) == ["`c` is smaller than `r`"]
-    right: list[dict[str, Any]] = [{"x": [1, 2], "n": 3}, {"x": [4], "n": 2}]
-    assert what_is_special([{"x": [], "n": 3}], right, only_common=True) == ["`x` is empty"]
-    assert what_is_special([{"x": [5, 7], "n": -3}], right, only_common=True) == ["`n` is negative"]
-    assert what_is_special([{"x": [5, 5], "n": 3}], right, only_common=False) == ["`x` contains equal entries"]
-    assert what_is_special([{"x": [5, 6, 7], "n": 40}], right, only_common=False) == ["`n` is larger than 3"]
-    assert what_is_special([{"x": [1, 2], "n": 3}], right, only_common=False) == []
+    assert what_is_special("brevity_penalty", short, long) == ["`c` is smaller than `r`"]
+    right: list[dict[str, Any]] = [{"symbols": ["a", "b"]}, {"symbols": ["c"]}]
+    assert what_is_special("decode", [{"symbols": []}], right) == ["`symbols` is empty"]
+    assert what_is_special("decode", [{"symbols": []}, {"symbols": ["d"]}], right) == []
+
+
+def test_what_inputs_happen_to_have_in_common_is_not_told() -> None:
+    right: list[dict[str, Any]] = [{"lengths": [1, 2], "budget": 3}, {"lengths": [4], "budget": 2}]
+    assert what_is_special("padding_share", [{"lengths": [5, 5], "budget": 5}], right) == []
+    assert what_is_special("batches_by_tokens", [{"lengths": [5], "budget": 50}], right) == []
+
+
+@pytest.mark.parametrize("blank", SPECIAL_CASES)
+def test_every_special_case_is_that_of_some_inputs_of_its_blank(blank: str) -> None:
+    found = [{*features(inputs)} for inputs in BY_NAME[blank].inputs]
+    assert all(0 < sum(case in of_one for of_one in found) < len(found) for case in SPECIAL_CASES[blank])
 
 
 def raised(function: Any) -> BaseException:
