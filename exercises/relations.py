@@ -457,6 +457,10 @@ def _is_part_of(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     return len(a) < len(b) and all(key in b and equal(entry, b[key]) for key, entry in a.items())
 
 
+def _has_zeros_too_many(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    return _is_part_of(b, a) and all(equal(entry, 0) for key, entry in a.items() if key not in b)
+
+
 def _is_never_smaller(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     numbers = all(isinstance(entry, Real) for entry in (*a.values(), *b.values()))
     return numbers and a.keys() == b.keys() and all(entry >= b[key] for key, entry in a.items())
@@ -555,6 +559,10 @@ DICTS: dict[str, tuple[Holds, str]] = {
         "Your dict maps values to keys, not keys to values.",
     ),
     "entries are missing": (_is_part_of, "What is in your dict is right, but some entries are missing."),
+    "entries of 0": (
+        _has_zeros_too_many,
+        "Everything in your dict is right, but it also has keys with the value 0. Leave them out.",
+    ),
     "too many entries": (
         lambda a, b: _is_part_of(b, a),
         "Nothing is missing from your dict, but it has entries that shouldn't be there.",

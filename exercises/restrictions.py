@@ -20,7 +20,7 @@ BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_tr
 SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
 LAYER_NORM = {"layer_norm", "native_layer_norm", "group_norm", "instance_norm", "batch_norm"}
 AUTOGRAD = {"run_backward"}
-CROSS_ENTROPY = {"cross_entropy_loss"}
+CROSS_ENTROPY = {"cross_entropy_loss", "nll_loss", "nll_loss_nd"}
 
 FindForbidden = Callable[[FrameType, str, Any], str | None]
 """Takes the arguments of a `sys.setprofile` callback; returns a description of the function if it is forbidden."""
@@ -37,18 +37,46 @@ def own_parts_only(inputs: Inputs) -> AbstractContextManager[None]:
     )
 
 
-def forbid(names: set[str], advice: str = "In this exercise you write it yourself.") -> Guard:
-    """Forbid PyTorch's built-in functions with these internal names; ``advice`` follows the name in the message."""
-    return lambda inputs: watch_calls(lambda _, event, argument: built_in(event, argument, names), advice)
+def forbid(
+    names: set[str], advice: str = "In this exercise you write it yourself.", modules: tuple[str, ...] = ()
+) -> Guard:
+    """Forbid PyTorch's built-in functions with these internal names, and all functions of these modules.
+
+    In the message, ``advice`` follows the name under which the answer calls the function.
+    """
+
+    def find_forbidden(frame: FrameType, event: str, argument: Any) -> str | None:
+        if event == "call" and any(_is_of(frame, module) for module in modules):
+            return f"a function of `{frame.f_globals['__name__']}`"
+        if (name := built_in(event, argument, names)) is None or name == "autograd":
+            return name
+        return f"PyTorch's {_name_in_answer(frame) or argument.__name__}"
+
+    return lambda inputs: watch_calls(find_forbidden, advice)
+
+
+def _is_of(frame: FrameType, module: str) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return bool(name == module or name.startswith(f"{module}."))
+
+
+def _name_in_answer(frame: FrameType | None) -> str | None:
+    """Return what an answer has called in PyTorch, if that is what a built-in function is called by."""
+    name = None
+    while frame and _is_of(frame, "torch"):
+        layer = frame.f_locals.get("self")
+        is_layer = _is_of(frame, "torch.nn.modules") and layer is not None
+        name = f"nn.{type(layer).__name__}" if is_layer else frame.f_code.co_name
+        frame = frame.f_back
+    return name
 
 
 def no_library(*names: str, advice: str) -> Guard:
     """Forbid the functions of these libraries or modules; ``advice`` follows the function's name in the message."""
 
     def find_forbidden(frame: FrameType, event: str, argument: Any) -> str | None:
-        module = frame.f_globals.get("__name__", "")
-        is_forbidden = event == "call" and any(module == name or module.startswith(f"{name}.") for name in names)
-        return f"{module}.{frame.f_code.co_name}" if is_forbidden else None
+        is_forbidden = event == "call" and any(_is_of(frame, name) for name in names)
+        return f"{frame.f_globals['__name__']}.{frame.f_code.co_name}" if is_forbidden else None
 
     return lambda inputs: watch_calls(find_forbidden, advice)
 

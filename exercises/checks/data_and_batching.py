@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 
 from exercises.check import Topic
+from exercises.compare import equal
+from exercises.relations import Finding, Wrong
+from exercises.tensors import is_tensor
 from transformer.data.batching import Sequences, collate
 from transformer.data.cleaning import Cleaner, CleaningConfig
 from transformer.data.readers import SentencePair
@@ -21,6 +24,15 @@ Order = Callable[[int], list[int]]
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
+
+
+def _refuse_lists(clean: Callable[[list[SentencePair], int, float], list[SentencePair]]) -> str | None:
+    """Return a message if a right answer turns the pairs, which are kept unchanged, into lists."""
+    if all(isinstance(pair, tuple) for pair in clean([("Good day", "Guten Tag")], 9, 9.0)):
+        return None
+    return (
+        "a list instead of a tuple\nThe right pairs are kept, but each of them is a list. Keep it as it was, a tuple."
+    )
 
 
 @topic.exercise(
@@ -70,6 +82,7 @@ Order = Callable[[int], list[int]]
         "max_words": 9,
         "max_ratio": 3.0,
     },
+    look_closer=_refuse_lists,
 )
 def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     """What the package's filters let through, that for control characters left out."""
@@ -330,6 +343,19 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     return kept
 
 
+@clean_pairs.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    if not all(isinstance(case.yours, list | tuple) for case in wrong):
+        return None
+    if all(Counter(map(repr, case.yours)) == Counter(map(repr, case.expected)) for case in wrong):
+        return Finding(
+            "the pairs in another order",
+            "You keep the right pairs, but not in their original order. If you get rid of duplicates with a set: a set "
+            "has no order. Use it only to look up what was kept before, and collect the pairs in a list.",
+        )
+    return None
+
+
 @clean_pairs.mistake("the dropped pairs", "You return the pairs that should be dropped. Return the others.")
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     dropped = list(pairs)
@@ -413,25 +439,27 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 @training_batch.mistake(
     "the first label is missing",
-    "Your labels start with the second word. After bos, the decoder has to predict the first one.",
+    "Your labels start with the second word. After BOS, the decoder has to predict the first one.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(targets)), _padded(_ended([row[1:] for row in targets]))
 
 
 @training_batch.mistake(
-    "no bos", "Your decoder input has no bos. Without it, there is no position from which to predict the first word."
+    "no BOS", "Your decoder input has no BOS. Without it, there is no position from which to predict the first word."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(targets), _padded(_ended(targets))
 
 
-@training_batch.mistake("no eos in the source", "The targets are right, but the source needs an eos as well.")
+@training_batch.mistake(
+    "no EOS in the source", "Your source has no EOS. Each of its rows should end with one, before the padding."
+)
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(sources), _padded(_begun(targets)), _padded(_ended(targets))
 
 
-@training_batch.mistake("no eos in the labels", "Your labels have no eos, so the model can't learn when to stop.")
+@training_batch.mistake("no EOS in the labels", "Your labels have no EOS, so the model can't learn when to stop.")
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     decoder_input = _padded(_begun(targets))
     return _padded(_ended(sources)), decoder_input, _padded(targets, decoder_input.size(1))
@@ -439,7 +467,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 @training_batch.mistake(
     "labels one token too short",
-    "Your target rows are only as long as the sentence. A target of six words has seven labels: the seventh is eos.",
+    "Your target rows are only as long as the sentence. A target of six words has seven labels: the seventh is EOS.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun([row[:-1] for row in targets])), _padded(targets)
@@ -447,14 +475,14 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 @training_batch.mistake(
     "decoder input one token too long",
-    "Your decoder input contains eos, so it is longer than the labels. Nothing has to be predicted after eos.",
+    "Your decoder input contains EOS, so it is longer than the labels. Nothing has to be predicted after EOS.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(_ended(targets))), _padded(_ended(targets))
 
 
 @training_batch.mistake(
-    "padded with eos", "You pad with eos. These tokens would count in the loss as labels; padding doesn't."
+    "padded with EOS", "You pad with EOS. These tokens would count in the loss as labels; padding doesn't."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     rows = _ended(sources), _begun(targets), _ended(targets)
@@ -462,15 +490,15 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return source, decoder_input, labels
 
 
-@training_batch.mistake("bos in the source", "Your source starts with bos. Only the decoder's input does.")
+@training_batch.mistake("BOS in the source", "Your source starts with BOS. Only the decoder's input does.")
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_begun(_ended(sources))), _padded(_begun(targets)), _padded(_ended(targets))
 
 
 @training_batch.mistake(
-    "eos in the decoder input of short sentences",
-    "You cut off the last column. That is eos only in the longest row; in shorter ones it is padding, and their eos "
-    "stays in the decoder's input. The loss wouldn't show it, but add bos and eos before you pad.",
+    "EOS in the decoder input of short sentences",
+    "You cut off the last column. Only in the longest rows is that EOS. In shorter ones it is padding, and their EOS "
+    "stays in the decoder's input. Add BOS and EOS to each row before you pad it.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     both = _padded(_begun(_ended(targets)))
@@ -478,8 +506,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "bos and eos in both",
-    "Both of your target tensors have bos, the sentence and eos. Each should have only one of the two, so that the "
+    "BOS and EOS in both",
+    "Both of your target tensors have BOS, the sentence and EOS. Each should have only one of the two, so that the "
     "labels are one position ahead of the input.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
@@ -497,8 +525,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "eos after the padding",
-    "You pad first and add eos afterwards. eos comes directly after the last word, and padding after that.",
+    "EOS after the padding",
+    "You pad first and add EOS afterwards. EOS comes directly after the last word, and padding after that.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     source, labels = ([[*row, EOS] for row in _padded(rows).tolist()] for rows in (sources, targets))
@@ -540,6 +568,136 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(targets)), _padded(_ended(targets), fill=-100)
+
+
+Reading = tuple[str, str, Callable[[Rows], Rows]]
+"""A wrong way to fill a tensor: its name, a sentence for the learner, and its rows, made from the sentences."""
+
+LABELS: list[Reading] = [
+    (
+        "no EOS in the labels",
+        "Your labels have no EOS, so the model can't learn when to stop.",
+        lambda rows: rows,
+    ),
+    (
+        "the decoder input copied into the labels",
+        "Your labels are the same as the decoder's input, so the model only has to copy. A label is the token that "
+        "comes after the input at the same position.",
+        lambda rows: _begun(rows),
+    ),
+    (
+        "BOS in the labels",
+        "Your labels begin with BOS. The model never has to predict it: the first label is the first word.",
+        lambda rows: _begun(_ended(rows)),
+    ),
+    (
+        "the first label is missing",
+        "Your labels start with the second word. After BOS, the decoder has to predict the first one.",
+        lambda rows: _ended([row[1:] for row in rows]),
+    ),
+]
+DECODER_INPUT: list[Reading] = [
+    (
+        "no BOS in the decoder input",
+        "Your decoder input has no BOS. Without it, there is no position from which to predict the first word.",
+        lambda rows: rows,
+    ),
+    (
+        "the labels copied into the decoder input",
+        "Your decoder input is the same as the labels, so the model only has to copy. It should begin with BOS and "
+        "have no EOS.",
+        lambda rows: _ended(rows),
+    ),
+    (
+        "EOS in the decoder input",
+        "Your decoder input ends with EOS. It shouldn't: nothing has to be predicted after EOS.",
+        lambda rows: _begun(_ended(rows)),
+    ),
+    (
+        "the last word missing in the decoder input",
+        "The last word is missing in your decoder input. The model needs it to predict EOS.",
+        lambda rows: _begun([row[:-1] for row in rows]),
+    ),
+]
+SOURCE: list[Reading] = [
+    (
+        "no EOS in the source",
+        "Your source has no EOS. Each of its rows should end with one, before the padding.",
+        lambda rows: rows,
+    ),
+    (
+        "BOS in the source",
+        "Your source starts with BOS. Only the decoder's input does.",
+        lambda rows: _begun(_ended(rows)),
+    ),
+    (
+        "BOS instead of EOS in the source",
+        "Your source starts with BOS and has no EOS. It should be the other way round.",
+        lambda rows: _begun(rows),
+    ),
+]
+
+
+def _misread(name: str, readings: list[Reading], cases: Sequence[tuple[Tensor, Rows, Tensor]]) -> Finding | None:
+    """Recognise a tensor whose rows have the wrong tokens, however wide it is.
+
+    Args:
+        name: what the tensor is called.
+        readings: wrong ways to fill it.
+        cases: wrong tensors, the sentences, and the right tensors.
+    """
+    if not all(is_tensor(yours) and yours.dim() == 2 and len(yours) == len(rows) for yours, rows, _ in cases):
+        return None
+    found = [(_stripped(yours), rows, _stripped(right)) for yours, rows, right in cases]
+    for title, hint, read in readings:
+        if all(yours == read(rows) for yours, rows, right in found):
+            return Finding(title, hint)
+    if all(yours == right for yours, _, right in found):
+        return Finding(
+            f"too much padding in the {name}",
+            f"In the {name}, the tokens are right, but each row is too long. The tensor should be as wide as its own "
+            "longest row.",
+        )
+    if all([[i for i in row if i != PAD] for row in yours] == right for yours, _, right in found):
+        if all(row[0] != PAD and row[-1] == EOS for yours, *_ in found for row in yours):
+            return Finding(
+                f"EOS after the padding in the {name}",
+                f"In the {name}, you pad first and add EOS afterwards. EOS comes directly after the last word, and "
+                "padding after that.",
+            )
+        return Finding(
+            f"padding in front of the tokens of the {name}",
+            f"In the {name} there is padding before the end of a row. Add BOS or EOS to each row first, and then pad "
+            "it at its end.",
+        )
+    return None
+
+
+def _stripped(tensor: Tensor) -> Rows:
+    """Return the rows without the padding at their ends."""
+    rows = tensor.tolist()
+    for row in rows:
+        while row and row[-1] == PAD:
+            row.pop()
+    return rows
+
+
+@training_batch.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    places = (("source", "sources", SOURCE), ("decoder input", "targets", DECODER_INPUT), ("labels", "targets", LABELS))
+    found = []
+    for place, (name, rows, readings) in enumerate(places):
+        cases = [
+            (case.yours[place], case.inputs[rows], case.expected[place])
+            for case in wrong
+            if not equal(case.yours[place], case.expected[place])
+        ]
+        finding = _misread(name, readings, cases) if cases else None
+        if cases and finding is None:
+            return None  # a message about the others would distract from this one
+        found += [finding] if finding else []
+    titles, texts = (list(dict.fromkeys(parts)) for parts in zip(*((f.title, f.text) for f in found), strict=True))
+    return Finding(", and ".join(titles), "\n".join(texts))
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -673,6 +831,24 @@ def _(lengths: list[int], batches: Rows) -> float:
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return 1 - sum(lengths[i] for i in batches[-1]) / _cells(lengths, batches[-1:])
+
+
+LOOK_UP = (
+    "You take a slice of the lengths, from one index of a batch to another. The indices of a batch needn't be in "
+    "order, nor follow each other: look up each of them."
+)
+
+
+@padding_share.mistake("a slice from the first index of a batch to its last", LOOK_UP)
+def _(lengths: list[int], batches: Rows) -> float:
+    cells = sum(len(batch) * max(lengths[batch[0] : batch[-1] + 1]) for batch in batches)
+    return 1 - sum(lengths) / cells
+
+
+@padding_share.mistake("a slice from the smallest index of a batch to its largest", LOOK_UP)
+def _(lengths: list[int], batches: Rows) -> float:
+    cells = sum(len(batch) * max(lengths[min(batch) : max(batch) + 1]) for batch in batches)
+    return 1 - sum(lengths) / cells
 
 
 @padding_share.mistake(
@@ -1074,6 +1250,50 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     length = len(order(epoch))
     return [order(epoch + i // length)[i % length] for i in range(step, step + count)]
+
+
+@read_on.mistake(
+    "three batches in every epoch",
+    "You assume that every epoch has three batches. That is so only in the first tests: count those that `order` "
+    "returns for each epoch.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    return [order(epoch + i // 3)[i % 3] for i in range(step, step + count)]
+
+
+@read_on.mistake(
+    "the step never moves on",
+    "You return the same batch again and again, because `step` stays the same. After a batch has been read, the next "
+    "one is at `step` + 1.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    if step == len(order(epoch)):
+        epoch, step = epoch + 1, 0
+    return [order(epoch)[step]] * count
+
+
+ONE_TOO_EARLY = (
+    "You start one batch too early. `step` batches have been used, so `step` is the index of the next one. (And if it "
+    "is 0, the index -1 is that of the last batch.)"
+)
+
+
+@read_on.mistake("a slice that starts one batch too early", ONE_TOO_EARLY)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    batches = order(epoch)[step - 1 :]
+    while len(batches) < count:
+        epoch += 1
+        batches += order(epoch)
+    return batches[:count]
+
+
+@read_on.mistake("an index that starts one batch too early", ONE_TOO_EARLY)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    return (
+        [*order(epoch)[-1:], *read_on.reference(order, epoch, 0, count)][:count]
+        if step == 0
+        else (read_on.reference(order, epoch, step - 1, count))
+    )
 
 
 @read_on.mistake(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import torch
 import torch._dynamo  # making a model on the device meta would import it, which takes seconds and belongs to no answer
@@ -236,7 +237,7 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 
 @topic.exercise(
-    {"states": torch.tensor([[[1.0, 2.0]]]), "embedding": torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]])},
+    {"states": torch.tensor([[[1.0, 2.0]]]), "embedding": torch.tensor([[1.0, 2.0], [0.0, 3.0], [2.0, -2.0]])},
     {"states": numbers(2, 3, 4), "embedding": numbers(7, 4, seed=1)},
     {"states": numbers(2, 3, 5), "embedding": numbers(5, 5, seed=1)},
 )
@@ -277,6 +278,15 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return torch.cosine_similarity(states[..., None, :], embedding, dim=-1)
+
+
+@unembed.mistake(
+    "rows of length one",
+    "You divide each row of the matrix by its length first. The length of a word's row matters: it can make a word "
+    "more or less likely in general.",
+)
+def _(states: Tensor, embedding: Tensor) -> Tensor:
+    return states @ (embedding / embedding.norm(dim=-1, keepdim=True)).T
 
 
 @unembed.mistake(
@@ -441,8 +451,8 @@ def _(n_in: int, n_out: int) -> float:
 
 
 @topic.exercise(
-    {"d": 4, "f": 8, "n": 1, "v": 10},
-    {"d": 6, "f": 12, "n": 3, "v": 0},
+    {"d": 4, "f": 10, "n": 1, "v": 10},
+    {"d": 6, "f": 20, "n": 3, "v": 0},
     {"d": 8, "f": 20, "n": 2, "v": 10},
     {"d": 512, "f": 2048, "n": 6, "v": 37_000},
 )
@@ -506,6 +516,16 @@ def _(d: int, f: int, n: int, v: int) -> int:
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=4)
+
+
+@count_parameters.mistake(
+    "a norm or a bias of the feed-forward networks too many",
+    "Your result is too large by 2d for each of the n pairs of layers. Either you count a norm too many: an encoder "
+    "layer has two, a decoder layer three, one for each sublayer. Or you count the bias of the second layer of both "
+    "feed-forward networks twice.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v, norms=6)
 
 
 @count_parameters.mistake(
@@ -659,35 +679,69 @@ def memory(parameters: int) -> tuple[int, int]:
     return 16 * parameters, 2 * parameters
 
 
-@memory.mistake(
-    "no gradients and no optimiser state",
-    "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two moving averages "
-    "for it.",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 4 * parameters, 2 * parameters
+TRAINING = {
+    4: (
+        "no gradients and no optimiser state",
+        "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two moving "
+        "averages for it.",
+    ),
+    8: (
+        "8 bytes per parameter in training",
+        "For training you count 8 bytes per parameter. It needs four numbers of 4 bytes: the parameter, its gradient, "
+        "and Adam's two moving averages.",
+    ),
+    12: (
+        "three numbers per parameter instead of four",
+        "For training you count 12 bytes per parameter. It needs four numbers of 4 bytes: the parameter, its gradient, "
+        "and Adam's two moving averages. Which one is missing?",
+    ),
+}
+INFERENCE = {
+    1: (
+        "one byte per parameter at inference",
+        "For inference you count one byte per parameter. In half precision, a number has 16 bits.",
+    ),
+    4: ("inference in float32", "For inference you count 4 bytes per parameter. Half precision is enough there."),
+    8: (
+        "gradients and optimiser state at inference",
+        "For inference you count gradients and moving averages, too. Only the parameters themselves are needed there.",
+    ),
+    16: (
+        "as much at inference as in training",
+        "For inference you count as much as training needs. Inference needs the parameters alone, and each of them has "
+        "16 bits: how many bytes is that?",
+    ),
+}
+"""Bytes per parameter → what is wrong with counting so many."""
+
+for _bytes, (_title, _hint) in TRAINING.items():
+
+    @memory.mistake(_title, _hint)
+    def _(parameters: int, n: int = _bytes) -> tuple[int, int]:
+        return n * parameters, 2 * parameters
 
 
-@memory.mistake(
-    "no optimiser state",
-    "For training you count weights and gradients. Adam also keeps two moving averages for each parameter.",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 8 * parameters, 2 * parameters
+for _bytes, (_title, _hint) in INFERENCE.items():
+
+    @memory.mistake(_title, _hint)
+    def _(parameters: int, n: int = _bytes) -> tuple[int, int]:
+        return 16 * parameters, n * parameters
 
 
-@memory.mistake(
-    "three numbers per parameter instead of four",
-    "For training you count 12 bytes per parameter. It needs four numbers of 4 bytes: the parameter, its gradient, and "
-    "Adam's two moving averages. Which one is missing?",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 12 * parameters, 2 * parameters
+for _in_training, _at_inference in product(TRAINING, INFERENCE):
+    if (_in_training, _at_inference) != (4, 1):  # numbers instead of bytes
+        _titles, _hints = zip(TRAINING[_in_training], INFERENCE[_at_inference], strict=True)
+
+        @memory.mistake(", and ".join(_titles), "There are two mistakes.\n" + "\n".join(_hints))
+        def _(parameters: int, n: int = _in_training, m: int = _at_inference) -> tuple[int, int]:
+            return n * parameters, m * parameters
 
 
-@memory.mistake("inference in float32", "Training is right. For inference, half precision is enough.")
-def _(parameters: int) -> tuple[int, int]:
-    return 16 * parameters, 4 * parameters
+for _unit, _size in (("gigabytes", 10**9), ("gibibytes", 2**30), ("megabytes", 10**6), ("mebibytes", 2**20)):
+
+    @memory.mistake(f"{_unit} instead of bytes", f"You return {_unit}. The results should be whole numbers of bytes.")
+    def _(parameters: int, size: int = _size) -> tuple[float, float]:
+        return 16 * parameters / size, 2 * parameters / size
 
 
 @memory.mistake("bits instead of bytes", "You count bits. A byte has eight of them.")
@@ -705,28 +759,3 @@ def _(parameters: int) -> tuple[int, int]:
 @memory.mistake("the two results are swapped", "Both results are right, but in the wrong order: return training first.")
 def _(parameters: int) -> tuple[int, int]:
     return 2 * parameters, 16 * parameters
-
-
-@memory.mistake(
-    "gradients and optimiser state at inference",
-    "For inference you count gradients and moving averages, too. Only the parameters themselves are needed there.",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 16 * parameters, 8 * parameters
-
-
-@memory.mistake(
-    "as much at inference as in training",
-    "Your two results are the same. Inference needs the parameters alone, and each of them has 16 bits: how many bytes "
-    "is that?",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 16 * parameters, 16 * parameters
-
-
-@memory.mistake(
-    "one byte per parameter at inference",
-    "For inference you count one byte per parameter. In half precision, a number has 16 bits.",
-)
-def _(parameters: int) -> tuple[int, int]:
-    return 16 * parameters, parameters

@@ -1,17 +1,23 @@
 """Checks of 10 label smoothing (§5.4)."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.check import Topic
+from exercises.relations import Finding, Wrong
 from exercises.restrictions import AUTOGRAD, CROSS_ENTROPY, forbid
+from exercises.tensors import is_tensor
 from transformer.loss import label_smoothed_cross_entropy
 
 topic = Topic()
 check, given = topic.check, topic.given
+
+NO_READY_MADE_LOSS = forbid(CROSS_ENTROPY, modules=("torch.distributions",))
+"""What PyTorch has for the loss of a token; a logarithm of a softmax is allowed."""
 
 SMALL = torch.tensor([[2.0, 0.0, 1.0, -1.0], [0.0, 0.0, 3.0, 0.0]])
 LARGE = torch.tensor([[1000.0, 0.0, 998.0], [-5.0, -1000.0, -4.0]])
@@ -27,7 +33,7 @@ TARGETS = torch.tensor([6, 0, 3, 3, 1])
     {"logits": WIDE, "target": TARGETS},
     {"logits": LARGE, "target": torch.tensor([2, 1])},
     {"logits": SMALL[:1], "target": torch.tensor([2])},
-    guard=forbid(CROSS_ENTROPY),
+    guard=NO_READY_MADE_LOSS,
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """The package's loss without smoothing, token by token."""
@@ -191,9 +197,9 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
 for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
 
     @cross_entropy.mistake(
-        f"{_small:g} added before the logarithm",
-        "You add a small number to the probabilities so that none of them is 0. Very unlikely tokens then cost too "
-        "little. Compute the logarithm of the softmax in one step.",
+        f"probabilities kept at {_small:g} or more",
+        "You add a small number to the probabilities, or replace smaller ones by it, so that none of them is 0. Very "
+        "unlikely tokens then cost too little. Compute the logarithm of the softmax in one step.",
     )
     def _(logits: Tensor, target: Tensor, small: float = _small) -> Tensor:
         return -(_chosen(logits.softmax(-1), target) + small).log()
@@ -233,7 +239,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 
 @smoothed_target.mistake(
-    "the right token gets no share", "Your rows don't sum to one. The right token gets 1 - ε and also its share of ε."
+    "the right token gets no share", "Your rows sum to 1 - ε/V. The right token gets 1 - ε and also its share of ε."
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     one = F.one_hot(target, vocab_size)
@@ -242,7 +248,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 @smoothed_target.mistake(
     "nothing taken from the right token",
-    "Your rows sum to more than one. What the other tokens get has to be taken from the right one.",
+    "Your rows sum to 1 + ε. What the other tokens get has to be taken from the right one.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) + smoothing / vocab_size
@@ -250,7 +256,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 @smoothed_target.mistake(
     "every token gets all of ε",
-    "Each of your tokens gets ε, so the rows sum to more than one. The tokens have to share it.",
+    "Each of your tokens gets ε, so the rows sum to 1 - ε + Vε. The tokens have to share it.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) * (1 - smoothing) + smoothing
@@ -315,6 +321,38 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target) * (1 - smoothing) + smoothing / vocab_size
 
 
+@smoothed_target.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    if not all(is_tensor(case.yours) and case.yours.shape == case.expected.shape for case in wrong):
+        return None
+    if not all(case.yours.isfinite().all() for case in wrong):
+        return None
+    sums = [case.yours.double().sum(1) for case in wrong]
+    told = ""
+    if not any(s.allclose(torch.ones_like(s), atol=1e-4) for s in sums):
+        told = _sum_of_rows(wrong[0].inputs["vocab_size"], wrong[0].inputs["smoothing"], sums[0])
+    if all(_is_lowest_at(case.yours, case.inputs["target"]) for case in wrong):
+        return Finding(
+            "the right token gets the least",
+            "In your rows, the right token gets less than the others: are ε and 1 - ε swapped?" + told,
+        )
+    return Finding("rows that don't sum to one", "A distribution has to sum to one." + told) if told else None
+
+
+def _sum_of_rows(vocab_size: int, smoothing: float, sums: Tensor) -> str:
+    each = (
+        f"each of your rows sums to {sums[0]:.4g}"
+        if sums.allclose(sums[0])
+        else f"your first row sums to {sums[0]:.4g}"
+    )
+    return f" With a vocabulary of {vocab_size} tokens and ε = {smoothing:g}, {each}."
+
+
+def _is_lowest_at(rows: Tensor, target: Tensor) -> bool:
+    others = rows.scatter(1, target[:, None], torch.inf).amin(1)
+    return bool((_chosen(rows, target) < others).all())
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -323,7 +361,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     {"logits": WIDE, "target": TARGETS, "smoothing": 0.1},
     {"logits": LARGE, "target": torch.tensor([2, 0]), "smoothing": 0.1},
     {"logits": SMALL[:1], "target": torch.tensor([2]), "smoothing": 0.1},
-    guard=forbid(CROSS_ENTROPY),
+    guard=NO_READY_MADE_LOSS,
 )
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """The package's loss, token by token."""
@@ -421,9 +459,9 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
 
     @smoothed_loss.mistake(
-        f"{_small:g} added before the logarithm",
-        "You add a small number to the probabilities so that none of them is 0. That makes every loss slightly wrong, "
-        "and some very wrong. Compute the logarithm of the softmax in one step.",
+        f"probabilities kept at {_small:g} or more",
+        "You add a small number to the probabilities, or replace smaller ones by it, so that none of them is 0. Very "
+        "unlikely tokens then cost too little. Compute the logarithm of the softmax in one step.",
     )
     def _(logits: Tensor, target: Tensor, smoothing: float, small: float = _small) -> Tensor:
         q = smoothed_target.reference(target, logits.size(1), smoothing)
@@ -570,6 +608,16 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 
 
 @gradient.mistake(
+    "the derivative of the softmax",
+    "p (1 - p) is the derivative of a probability. The first term isn't a probability but the logarithm of a sum, and "
+    "its derivative is simpler.",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    p = logits.softmax(-1)
+    return p * (1 - p) - q
+
+
+@gradient.mistake(
     "sigmoid instead of softmax",
     "You take the sigmoid of each logit by itself. The derivative of the logarithm of the sum depends on all logits of "
     "the row: it is the probability of the token.",
@@ -592,6 +640,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
     {"losses": torch.tensor([[3.0, 2.0]]), "target": torch.tensor([[0, 7]]), "pad_id": 0},
     {"losses": torch.tensor([[1.0, 2.0]]), "target": torch.tensor([[0, 0]]), "pad_id": 0},
     {"losses": torch.tensor([[0.0, 2.0], [4.0, 9.0]]), "target": torch.tensor([[5, 6], [7, 0]]), "pad_id": 0},
+    non_negative=("losses",),
 )
 def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     """Every real token weighs the same."""
@@ -658,6 +707,16 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target != pad_id
     return (losses * real).sum() / real.sum()
+
+
+@mean_loss.mistake(
+    "a plain 0 for a batch without real tokens",
+    "If a batch has no real token, you return 0, a Python number. Return a tensor that is computed from `losses` in "
+    "this case, too: `backward` stops with an error if the loss is a number, or a tensor that depends on nothing.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor | int:
+    real = target != pad_id
+    return (losses * real).sum() / real.sum() if real.any() else 0
 
 
 @mean_loss.mistake(

@@ -82,6 +82,22 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
 
 
 @feed_forward.mistake(
+    "both biases left out", "No bias is used. Each of the two matrix products is followed by the addition of its bias."
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1).relu() @ w_2
+
+
+@feed_forward.mistake(
+    "weights in the shape that PyTorch's linear layer stores",
+    "PyTorch's linear function expects a weight of shape (out, in), as its linear layers store it. Here the first "
+    "weight is (d_model, d_ff), which is (in, out): transpose it, or multiply x by it yourself.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return F.linear(F.linear(x, w_1, b_1).relu(), w_2, b_2)
+
+
+@feed_forward.mistake(
     "x added", "You add x to the output. The residual connection is not part of this network; the layer adds it later."
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
@@ -216,6 +232,16 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
+    "ε as a lower bound",
+    "You use ε only as a lower bound, so it makes no difference unless the numbers are nearly equal. In the formula it "
+    "is added to the variance, under the root.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x)
+    return centred / variance.sqrt().clamp(min=eps) * gain + bias
+
+
+@layer_norm.mistake(
     "the mean is not subtracted",
     "You divide by the standard deviation, but the mean is still there. Subtract it first.",
 )
@@ -266,6 +292,36 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, -2)
+    return centred / (variance + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "over the first axis",
+    "You normalise over the first axis, so what happens to a vector depends on the other sentences of the batch. "
+    "Normalise each vector by itself, over its features, which are on the last axis.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x, 0)
+    return centred / (variance + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "over all axes but the first",
+    "Your result is right for a matrix. With three axes, though, your mean and variance also run over the positions of "
+    "the sentence, so each position depends on all others. Normalise over the last axis alone.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x, tuple(range(1, x.dim())))
+    return centred / (variance + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "over the positions and the features",
+    "You use one mean and one variance for all vectors of a sentence, so each position depends on all others. Each "
+    "vector should have its own: normalise over the last axis alone.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x, (-2, -1))
     return centred / (variance + eps).sqrt() * gain + bias
 
 
@@ -500,8 +556,8 @@ def squared(x: Tensor) -> Tensor:
 
 
 def norm(x: Tensor) -> Tensor:
-    """layer norm without gain and bias"""
-    return F.layer_norm(x, x.shape[-1:])
+    """layer norm with a gain that rises from 1 to 2"""
+    return F.layer_norm(x, x.shape[-1:]) * torch.linspace(1, 2, x.size(-1))
 
 
 def unchanged(x: Tensor) -> Tensor:
@@ -653,6 +709,11 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return x + norm(sublayer(norm(x)))
+
+
+@pre_norm.mistake("normalised twice", "You normalise the sublayer's input, and then once more. Once is enough.")
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return x + sublayer(norm(norm(x)))
 
 
 @pre_norm.mistake("the normalised x added", "You add the normalised x. Add x itself, so that it goes on unchanged.")

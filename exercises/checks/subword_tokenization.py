@@ -14,15 +14,25 @@ check, given = topic.check, topic.given
 SymbolPair = tuple[str, str]
 
 
+LIST_INSTEAD_OF_TUPLE = (
+    "a list instead of a tuple\n{} A list can't be the key of a dict, and it is never equal to a tuple, so the other "
+    "blanks can't use it."
+)
+
+
 def _refuse_lists(best: Callable[[dict[SymbolPair, int]], SymbolPair], pairs: dict[SymbolPair, int]) -> SymbolPair:
     """Call an answer for `best_pair`; the pair that it returns is compared with others later, so it can't be a list."""
     pair = best(pairs)
     if isinstance(pair, list) and pair in map(list, pairs):
-        raise RefusedError(
-            "a list instead of a tuple\nReturn the pair as it is in `pairs`, a tuple. A list can't be the key of a "
-            "dict, and it is never equal to a tuple."
-        )
+        raise RefusedError(LIST_INSTEAD_OF_TUPLE.format("Return the pair as it is in `pairs`, a tuple."))
     return pair
+
+
+def _refuse_lists_of_lists(learn: Callable[[dict[str, int], int], list[SymbolPair]]) -> str | None:
+    """Return a message if a right answer for `learn` returns lists: its pairs are compared with others later."""
+    if all(isinstance(pair, tuple) for pair in learn({"dog": 1}, 1)):
+        return None
+    return LIST_INSTEAD_OF_TUPLE.format("Each merge should be a tuple of two symbols.")
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -546,6 +556,7 @@ ANIMALS = {"lower": 5, "lowest": 2, "newer": 6, "wider": 3, "new": 2}
     {"text": {"cat": 1, "at": 1}, "n_merges": 9},
     {"text": {"banana": 2, "ban": 1}, "n_merges": 4},
     {"text": SMALL, "n_merges": 0},
+    look_closer=_refuse_lists_of_lists,
 )
 def learn(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     """The package's learner."""
@@ -558,12 +569,13 @@ def _learn(
     best: Callable[[dict[SymbolPair, int]], SymbolPair] = best_pair.reference,
     merge: Callable[[list[str], SymbolPair], list[str]] = bpe.merge_pair,
     least: int = 1,
+    stop: bool = True,
 ) -> list[SymbolPair]:
     words, counts = [list(word) for word in text], list(text.values())
     merges: list[SymbolPair] = []
     while len(merges) < n_merges:
         pairs = {p: n for p, n in count_pairs.reference(words, counts).items() if n >= least}
-        if not pairs:
+        if stop and not pairs:
             break
         merges.append(best(pairs))
         words = [merge(symbols, merges[-1]) for symbols in words]
@@ -651,6 +663,22 @@ def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn({f"▁{word}": count for word, count in text.items()}, n_merges)
+
+
+NO_PAIRS_LEFT = (
+    "After a few merges, every word of the text may be a single symbol. Then there are no pairs left, and there is "
+    "nothing to choose from: stop, and return the merges that you have."
+)
+
+
+@learn.mistake("it goes on when no pairs are left", NO_PAIRS_LEFT)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn(text, n_merges, stop=False)
+
+
+@learn.mistake("the maximum taken when no pairs are left", NO_PAIRS_LEFT)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn(text, n_merges, lambda pairs: best_pair.reference(pairs) if pairs else max(pairs), stop=False)
 
 
 @learn.mistake("only the first merge", "You return after the first merge. Is your `return` inside the loop?")
@@ -787,6 +815,18 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     for pair in sorted(merges, key=lambda pair: len("".join(pair))):
+        symbols = bpe.merge_pair(symbols, pair)
+    return symbols
+
+
+@segment.mistake(
+    "the longest merges first",
+    "You apply long merges first. The merges come in the order in which they were learned, and this order decides. A "
+    "long symbol can't be merged before the short ones that it consists of.",
+)
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
+    symbols = list(word)
+    for pair in sorted(merges, key=lambda pair: -len("".join(pair))):
         symbols = bpe.merge_pair(symbols, pair)
     return symbols
 

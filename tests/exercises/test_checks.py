@@ -466,16 +466,20 @@ def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
         ("softmax", lambda scores: scores.softmax(-1), "softmax"),
         ("softmax", lambda scores: torch.softmax(scores, -1), "softmax"),
         ("softmax", lambda scores: torch.nn.functional.softmax(scores, -1), "softmax"),
-        ("softmax", nn.Softmax(-1), "softmax"),
+        ("softmax", nn.Softmax(-1), "nn.Softmax"),
         ("softmax", lambda scores: torch.special.softmax(scores, -1), "special_softmax"),
         ("softmax", lambda scores: scores.log_softmax(-1).exp(), "log_softmax"),
         ("layer_norm", lambda x, g, b, eps: torch.nn.functional.layer_norm(x, g.shape, g, b, eps), "layer_norm"),
-        ("layer_norm", lambda x, g, b, eps: nn.LayerNorm(len(g), eps, False)(x) * g + b, "layer_norm"),
+        ("layer_norm", lambda x, g, b, eps: nn.LayerNorm(len(g), eps, False)(x) * g + b, "nn.LayerNorm"),
         ("layer_norm", lambda x, g, b, eps: torch.group_norm(x.reshape(-1, len(g)), 1, g, b, eps).view_as(x),
          "group_norm"),
         ("layer_norm", lambda x, g, b, eps: torch.native_layer_norm(x, g.shape, g, b, eps)[0], "native_layer_norm"),
         ("gradient", by_autograd, "autograd"),
-        ("cross_entropy", cross_entropy_by_torch, "cross_entropy_loss"),
+        ("cross_entropy", cross_entropy_by_torch, "cross_entropy"),
+        ("cross_entropy", nn.CrossEntropyLoss(reduction="none"), "nn.CrossEntropyLoss"),
+        ("cross_entropy", lambda z, target: torch.nn.functional.nll_loss(z.log_softmax(-1), target), "nll_loss"),
+        ("smoothed_loss", lambda z, target, e: torch.nn.functional.cross_entropy(z, target, label_smoothing=e),
+         "cross_entropy"),
     ],
 )  # fmt: skip
 def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> None:
@@ -503,7 +507,7 @@ def test_no_library_computes_the_metrics(name: str, answer: Any, part: str) -> N
     ("answer", "part"),
     [
         (lambda x, rate, _, training: nn.functional.dropout(x, rate, training), "dropout"),
-        (lambda x, rate, _, training: nn.Dropout(rate).train(training)(x), "dropout"),
+        (lambda x, rate, _, training: nn.Dropout(rate).train(training)(x), "nn.Dropout"),
         (lambda x, rate, _, training: x * torch.bernoulli(1 - rate + 0 * x) / (1 - rate) if training else x,
          "bernoulli"),
     ],
@@ -794,7 +798,7 @@ def embed_by_layer(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 
 
 def cross_entropy_by_log_softmax(logits: Tensor, target: Tensor) -> Tensor:
-    return nn.functional.nll_loss(logits.log_softmax(-1), target, reduction="none")
+    return -logits.log_softmax(-1)[torch.arange(len(target)), target]
 
 
 def smoothed_target_by_scatter(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
