@@ -69,7 +69,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from exercises.checks.layers import check
+from exercises.checks.layers import check, given
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -273,6 +273,46 @@ def pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Te
 
 # %% tags=["nbval-check-output"]
 check("pre_norm", pre_norm)
+
+# %% [markdown]
+# What is the residual connection good for? Here ten vectors go through a stack of attention layers with random weights, and after each layer we compute how
+# alike the positions are: the mean cosine of the angle between two of them, which is 1 if they all point the same way. Functions that
+# begin with `given` are your own once their checks show ✓, and the course's until then.
+
+# %%
+from functools import partial
+
+d_model, length = 64, 10
+generator = torch.Generator().manual_seed(0)
+weights = torch.randn(8, 3, d_model, d_model, generator=generator) / d_model**0.5
+
+
+def norm(x: Tensor) -> Tensor:
+    return given.layer_norm(x, torch.ones(d_model), torch.zeros(d_model), 1e-5)
+
+
+def alike(x: Tensor) -> float:
+    x = x / x.norm(dim=-1, keepdim=True)
+    return ((x @ x.mT).sum().item() - length) / (length * (length - 1))
+
+
+def attention(weight: Tensor, x: Tensor) -> Tensor:
+    query, key, value = x @ weight[:, None]
+    return (query @ key.mT / d_model**0.5).softmax(dim=-1) @ value
+
+
+plain = post = pre = norm(torch.randn(1, length, d_model, generator=generator))
+print("layers   none   post-norm   pre-norm")
+for number, weight in enumerate(weights, 1):
+    sublayer = partial(attention, weight)
+    plain = norm(sublayer(plain))
+    post = given.post_norm(post, sublayer, norm)
+    pre = given.pre_norm(pre, sublayer, norm)
+    print(f"{number:4}  {alike(plain):7.2f}  {alike(post):8.2f}  {alike(pre):10.2f}")
+
+# %% [markdown]
+# In the first column, without any residual connection, the positions can hardly be told apart after a few layers, because each layer replaces every vector by an average. With a residual connection
+# each position keeps its own vector and only adds the average to it, so the differences last much longer. They last longest with pre-norm: x itself is never normalised, so it grows, and what a layer adds weighs less and less.
 
 # %% [markdown]
 # ## Done?

@@ -69,7 +69,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from exercises.checks.full_model import check
+from exercises.checks.full_model import check, given
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -166,14 +166,14 @@ check("unembed", unembed)
 # ★☆☆ · 5 minutes
 #
 # The variance of a sum of $n$ independent terms is $n$ times the variance of one term. A linear layer sums over its inputs in the forward pass, and over its
-# outputs in the backward pass. Xavier's rule is a compromise: the variance of the weights is one over the **mean** of the two numbers. What is
-# their standard deviation?
+# outputs in the backward pass. Xavier's rule is a compromise: take the **mean** of the number of inputs and the number of outputs. The variance of the weights
+# is 1 divided by this mean. What is their standard deviation?
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # the mean of the two numbers
-# one over it is the variance
+# 1 divided by it is the variance
 # its square root is the standard deviation
 # ```
 # </details>
@@ -279,6 +279,24 @@ def memory(parameters: int) -> tuple[int, int]:
 
 # %% tags=["nbval-check-output"]
 check("memory", memory)
+
+# %% [markdown]
+# With these two functions you can tell what the paper's base and big models cost before anybody trains them. Functions that begin with `given` are your own
+# once their checks show ✓, and the course's until then.
+
+# %%
+for name, d, f in (("base", 512, 2048), ("big", 1024, 4096)):
+    n_parameters = given.count_parameters(d, f, 6, 37_000)
+    embedding = 37_000 * d / n_parameters
+    training, inference = given.memory(n_parameters)
+    print(f"{name:4}  {n_parameters / 1e6:6.1f} million parameters")
+    print(f"        {embedding:5.0%} of them in the embedding matrix")
+    print(f"        {training / 1e9:5.2f} GB to train it")
+    print(f"        {inference / 1e9:5.2f} GB to use it")
+
+# %% [markdown]
+# The big model's vectors are twice as wide. That doubles the embedding matrix, but it makes every matrix in the layers four times as large, so the embedding's share falls. Compare also
+# the last two lines of each model: training needs several times as much memory as inference, and the activations come on top.
 
 # %% [markdown]
 # ## Done?

@@ -14,7 +14,7 @@
 # # Exercises: data and batching
 #
 # Five blanks on the way from two text files to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
-# padding, batches of equal size, and how to continue after an interruption (§3.1 and §5.1 of the paper).
+# padding, batches with a budget, and how to continue after an interruption (§3.1 and §5.1 of the paper).
 #
 # - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
 #   notebook from GitHub, so choose *File → Save a copy in Drive* now.
@@ -234,15 +234,15 @@ def padding_share(lengths: list[int], batches: list[list[int]]) -> float:
 check("padding_share", padding_share)
 
 # %% [markdown]
-# ## 4 · Batches of equal size
+# ## 4 · Batches with a budget
 #
 # ★★★ · 20 minutes · §5.1
 #
-# Sort the sentences by length, shortest first; sentences of equal length keep their order. Then fill a batch with one sentence after another, as long as it has at most `budget`
-# positions, **padding included**. A sentence that no longer fits starts the next batch. A sentence that is longer than the budget gets a batch of
-# its own.
+# A batch should fit into memory, so it gets a budget: it may have at most `budget` positions, **padding included**. Sort the sentences by length, shortest first; sentences of equal length keep their
+# order. Go through them in this order. Add each sentence to the current batch if the batch, with that sentence in it, is still within the budget. If not, the
+# sentence starts the next batch, even if it is longer than the whole budget.
 #
-# (The package limits the number of tokens instead, and the padding separately.)
+# (The course's own package counts the tokens of a batch without its padding, as the paper does, and has a second limit for the positions.)
 #
 # <details><summary>Hint</summary>
 #

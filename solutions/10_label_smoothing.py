@@ -82,7 +82,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # $$\ln \sum_j e^{z_j} - z_\text{target}.$$
 #
 # Logits can be large, and $e^{1000}$ is infinite in every dtype. Compute the logarithm of the sum in a way that avoids this.
-# PyTorch's own cross-entropy is not allowed, because that is what you are writing.
+# PyTorch's own losses, such as `cross_entropy` and `nll_loss`, and `torch.distributions` are not allowed, because that is what you are writing.
 #
 # <details><summary>Hint</summary>
 #
@@ -164,7 +164,8 @@ check("smoothed_target", smoothed_target)
 # ★★☆ · 10 minutes · §5.4
 #
 # The cross-entropy with a target distribution $q$ is $-\sum_j q_j \ln p_j$. `given.smoothed_target` is your own
-# function once its check shows ✓, and the course's until then. As before, logits can be large.
+# function once its check shows ✓, and the course's until then. As before, logits can be large, and PyTorch's own losses are not allowed: `cross_entropy` has an argument for smoothing,
+# but here you write it yourself.
 #
 # <details><summary>Hint</summary>
 #
@@ -202,8 +203,8 @@ check("smoothed_loss", smoothed_loss)
 #
 # ★★☆ · 15 minutes
 #
-# How does the loss of a token change if one of its logits changes? With pencil and paper, compute the derivative of
-# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$. Then write the result as code, without autograd. Logits may be large.
+# How does the loss of a token change if one of its logits changes? The chapter has the answer; try to find it again without looking, with pencil and paper: what is the derivative of
+# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$? Then write the result as code, without autograd. Logits may be large.
 #
 # <details><summary>Hint</summary>
 #
@@ -241,7 +242,7 @@ check("gradient", gradient)
 # ★☆☆ · 5 minutes
 #
 # A batch contains padding, and the model shouldn't learn to predict it. Compute the mean of the losses over all **real** tokens of the batch, with equal
-# weights. The loss of a batch without any real token is 0.
+# weights. The loss of a batch without any real token is 0, and still a tensor that is computed from `losses`.
 #
 # <details><summary>Hint</summary>
 #
@@ -274,6 +275,27 @@ def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 # %% tags=["nbval-check-output"]
 check("mean_loss", mean_loss)
+
+# %% [markdown]
+# What does smoothing change? In a vocabulary of ten tokens, let the right token's logit exceed the others by more and more, and compute its loss without smoothing (ε = 0) and with ε = 0.1. Functions that
+# begin with `given` are your own once their checks show ✓, and the course's until then.
+
+# %%
+print("probability   ε = 0   ε = 0.1   slope of both")
+for gap in (0.0, 2.0, 4.0, 6.0, 8.0, 12.0):
+    logits = torch.tensor([[gap] + [0.0] * 9])
+    target = torch.tensor([0])
+    losses, slopes = [], []
+    for smoothing in (0.0, 0.1):
+        q = given.smoothed_target(target, 10, smoothing)
+        losses.append(given.smoothed_loss(logits, target, smoothing).item())
+        slopes.append(given.gradient(logits, q)[0, 0].item())
+    p = logits.softmax(dim=-1)[0, 0].item()
+    print(f"{p:9.4f}  {losses[0]:8.3f}  {losses[1]:7.3f}  {slopes[0]:8.2f} {slopes[1]:7.2f}")
+
+# %% [markdown]
+# Each row is a more confident prediction than the one above. Without smoothing, more confidence is always rewarded, however little. With smoothing, the loss has a minimum, and beyond it rises again: a
+# model that is too sure is penalised. The last two columns are your gradient for the right token's logit. Where it is negative, a step of training raises the logit; where it is positive, it lowers it.
 
 # %% [markdown]
 # ## Done?

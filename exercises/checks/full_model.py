@@ -407,8 +407,8 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "the mean of two variances",
-    "You compute a variance for n_in and another for n_out, and average them. The variance is one over the mean "
-    "of both numbers.",
+    "You compute a variance for n_in and another for n_out, and average them. The variance is 1 divided by the "
+    "mean of both numbers.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt((1 / n_in + 1 / n_out) / 2)
@@ -416,8 +416,8 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "the mean of two deviations",
-    "You compute a standard deviation for n_in and another for n_out, and average them. The variance is one over the "
-    "mean of both numbers.",
+    "You compute a standard deviation for n_in and another for n_out, and average them. The variance is 1 divided by "
+    "the mean of both numbers.",
 )
 def _(n_in: int, n_out: int) -> float:
     return (1 / math.sqrt(n_in) + 1 / math.sqrt(n_out)) / 2
