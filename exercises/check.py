@@ -6,7 +6,8 @@ the learner is told which mistake it is. Otherwise the learner sees the wrong nu
 first input on which they differ; inputs therefore go from small to large. If one mistake gives the same wrong results
 on most inputs, and no other comes near, the learner is told that it looks like this one. For any other mistake, the
 learner is told what can be found out: which arguments aren't used, how the wrong results are related to the right
-ones, and what is special about the inputs for which they are wrong.
+ones, and which of the blank's special cases (see `exercises.special_cases`) covers the inputs for which they are wrong.
+A mistake that many different answers make is recognised by its results: see `Exercise.symptom`.
 
 An answer with the right results must also have the right gradients, and must leave its inputs as they were.
 
