@@ -395,6 +395,7 @@ class Exercise:
                 return Finding("the results are in the wrong order", f"They should be: {', '.join(self.results)}.")
         pairs = [list(zip(a.results, b.results, strict=True)) for _, a, b in wrong]
         places = [i for i in range(len(self.results)) if not all(equal(*row[i]) for row in pairs)]
+        in_places: list[Finding] = []
         for i in places:
             if not all(same_kind(*row[i]) for row in pairs):
                 break  # a message about the others would distract from this one
@@ -404,7 +405,9 @@ class Exercise:
                     return found
                 name = _name_of_result(self.results[i])
                 where = f"Only {name} is wrong. " if len(places) == 1 else f"In {name}: "
-                return Finding(found.title, where + found.text)
+                in_places.append(Finding(found.title, where + found.text))
+        if in_places:
+            return Finding(in_places[0].title, "\n".join(finding.text for finding in in_places))
         if len(places) == 1 < len(self.results):
             name = _name_of_result(self.results[places[0]])
             return Finding("one of the results is wrong", f"Only {name} is wrong; everything else is right.")

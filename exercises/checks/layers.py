@@ -1,12 +1,13 @@
 """Checks of 06 layers (§3.1, §3.3, §5.4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.check import Topic
+from exercises.relations import Finding, Wrong
 from exercises.restrictions import LAYER_NORM, forbid
 from exercises.tensors import numbers
 
@@ -239,6 +240,27 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
     return centred / variance.sqrt().clamp(min=eps) * gain + bias
+
+
+@layer_norm.mistake(
+    "divided by d_model - 1, and ε as a lower bound",
+    "There are two mistakes: the variance is divided by d_model - 1, PyTorch's default, and ε is only a lower bound. "
+    "In the formula it is added to the variance, under the root.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred, variance = _norm(x, correction=1)
+    return centred / variance.sqrt().clamp(min=eps) * gain + bias
+
+
+@layer_norm.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    if all(case.inputs["x"].dim() == 3 and case.inputs["x"].size(1) > 1 for case in wrong):
+        return Finding(
+            "right for a matrix only",
+            "Your result is right for a matrix. With three axes it isn't: does a mean or a variance of yours also run "
+            "over the positions or the batch? Each vector should be normalised by itself.",
+        )
+    return None
 
 
 @layer_norm.mistake(

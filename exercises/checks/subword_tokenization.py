@@ -681,6 +681,11 @@ def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, lambda pairs: best_pair.reference(pairs) if pairs else max(pairs), stop=False)
 
 
+@learn.mistake("the first entry taken when no pairs are left", NO_PAIRS_LEFT)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn(text, n_merges, lambda pairs: best_pair.reference(pairs) if pairs else sorted(pairs)[0], stop=False)
+
+
 @learn.mistake("only the first merge", "You return after the first merge. Is your `return` inside the loop?")
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair] | None:
     return _learn(text, 1) if n_merges else None

@@ -33,6 +33,15 @@ def centred_by(dims: Callable[[Tensor], Any], clamp: bool = False) -> Callable[.
     return layer_norm
 
 
+def mean_over_positions(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    centred = x - x.mean([*range(1, x.dim())], keepdim=True)
+    return centred / (x.var(-1, keepdim=True, correction=0) + eps).sqrt() * gain + bias
+
+
+def by_clamped_deviation(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True).clamp(min=eps) * gain + bias
+
+
 def counted(norms: int = 5, wide: int = 0) -> Callable[..., int]:
     """Count with so many norms in each pair of layers, and so many biases of width f where they should be d wide."""
 
@@ -57,6 +66,10 @@ def learned_without_end(best: Callable[[dict[Any, int]], Any]) -> Callable[..., 
 def rarest_last(pairs: dict[Any, int]) -> Any:
     highest = max(pairs.values())
     return reference("best_pair")({pair: n for pair, n in pairs.items() if n == highest})
+
+
+def first_of_sorted(pairs: dict[Any, int]) -> Any:
+    return sorted(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair)))[0]
 
 
 def segmented_longest_first(word: str, merges: Any) -> list[str]:
@@ -170,6 +183,8 @@ def mean_or(nothing: Any) -> Callable[..., Any]:
         ("layer_norm", centred_by(lambda x: 0), "over the first axis"),
         ("layer_norm", centred_by(lambda x: tuple(range(1, x.dim()))), "over all axes but the first\nYour result is"),
         ("layer_norm", centred_by(lambda x: (-2, -1)), "over the positions and the features"),
+        ("layer_norm", mean_over_positions, "right for a matrix only"),
+        ("layer_norm", by_clamped_deviation, "divided by d_model - 1, and ε as a lower bound"),
         ("pre_norm", lambda x, sublayer, norm: x + sublayer(norm(norm(x))), "normalised twice"),
         ("post_norm", lambda x, sublayer, norm: norm(norm(x + sublayer(x))), "normalised twice"),
         ("unembed", lambda states, table: states @ F.normalize(table, dim=-1).T, "rows of length one"),
@@ -182,6 +197,7 @@ def mean_or(nothing: Any) -> Callable[..., Any]:
         ("memory", lambda n: (12 * n, n), "three numbers per parameter instead of four, and one byte"),
         ("learn", learned_without_end(reference("best_pair")), "it goes on when no pairs are left"),
         ("learn", learned_without_end(rarest_last), "the maximum taken when no pairs are left"),
+        ("learn", learned_without_end(first_of_sorted), "the first entry taken when no pairs are left"),
         ("segment", segmented_longest_first, "the longest merges first"),
         ("count_pairs", with_zeros, "entries of 0\nEverything in your dict is right, but it also has keys"),
         ("learn", lambda *a: [list(pair) for pair in reference("learn")(*a)], "a list instead of a tuple"),

@@ -513,6 +513,8 @@ def test_several_results() -> None:
     assert rotated[:2] == ["the results are in the wrong order", "They should be: weight, m, v."]
     said = str(both.judge(lambda x: (2 * x, -x / 2))).splitlines()
     assert said[0] == "the wrong sign" and said[1].startswith("Only `half` is wrong. ")
+    said = str(both.judge(lambda x: (2 * x + 1, -x / 2))).splitlines()
+    assert said[1].startswith("In `twice`: Your numbers are too large by 1") and said[2].startswith("In `half`: ")
 
 
 def test_modules_may_register_their_parts_in_any_order() -> None:
