@@ -1002,7 +1002,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # %% [markdown]
 # ## Exercises
 #
-# Fill in five blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches of equal size, and how to continue after an interruption. Each has a hint, and a check that tells you which mistake you made.
+# Fill in five blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches within a budget, and how to continue after an interruption. Each has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab, where the last cell grades your answers:
 #   [09_data_and_batching](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/09_data_and_batching.ipynb).
