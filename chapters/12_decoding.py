@@ -889,6 +889,11 @@ class CopyingTransformer(Transformer):
         return logits.view(*tokens.shape, -1)
 
 
+# %% [markdown]
+# Reordering copies the keys and values of the parents, for all steps so far:
+
+
+# %%
 def copy_beams(cache, parents):
     first = torch.arange(len(parents), device=parents.device)[:, None]
     rows = (parents + first * parents.size(1)).flatten()
@@ -906,17 +911,16 @@ copying = CopyingTransformer(model.config).to(source.device).eval()
 copying.load_state_dict(model.state_dict())
 
 
+# %%
 @torch.no_grad()
-def take_steps(model, reorder, steps, sentences=16, beams=4):
+def take_steps(model, reorder, steps, beams=4):
     generator = torch.Generator().manual_seed(1)
-    cache = model.start_cache(
-        *model.encode(source.expand(sentences, -1)), steps, beams
-    )
-    outputs = []
+    encoded = model.encode(source.expand(16, -1))
+    cache, outputs = model.start_cache(*encoded, steps, beams), []
     for _ in range(steps):
-        tokens = torch.randint(4, 8000, (sentences, beams), generator=generator)
+        tokens = torch.randint(4, 8000, (16, beams), generator=generator)
         outputs.append(model.decode_step(tokens.to(source.device), cache))
-        parents = torch.randint(beams, (sentences, beams), generator=generator)
+        parents = torch.randint(beams, (16, beams), generator=generator)
         reorder(cache, parents.to(source.device))
     return torch.stack(outputs).cpu()
 

@@ -58,7 +58,6 @@ SPECIAL_CASES: dict[str, tuple[str, ...]] = {
     "roofline": ("`n_tokens` is 1",),
     "update_softmax": ("`maximum` contains infinities", "`scores` contains infinities"),
     "blockwise_attention": ("`query` contains large numbers",),
-    "without_test_sentences": ("`test_pairs` is empty",),
     "newest_complete": ("`checkpoints` is empty",),
     "validation_loss": ("`training` is True", "`training` is False"),
     "plot_losses": ("`validation` contains equal entries",),

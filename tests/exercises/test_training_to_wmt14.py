@@ -529,9 +529,9 @@ def bias_off(product: Tensor, bias: Tensor, heads: Tensor, off: list[int]) -> Te
         ("heads_off", off_with(bias_off), "a part of the bias set to zero"),
         ("heads_off", off_with(lambda x, bias, heads, off: (x + bias) / (1 - len(off) / heads.size(1))),
          "the output scaled up"),
-        ("row_entropy", lambda w: torch.distributions.Categorical(w).entropy() / math.log(2),
+        ("row_entropy", lambda w: torch.distributions.Categorical(w, validate_args=True).entropy() / math.log(2),
          "rows of zeros aren't probabilities"),
-        ("row_entropy", lambda w: torch.distributions.Categorical(w).entropy(),
+        ("row_entropy", lambda w: torch.distributions.Categorical(w, validate_args=True).entropy(),
          "rows of zeros aren't probabilities, and nats aren't bits"),
     ],
 )  # fmt: skip
