@@ -908,7 +908,7 @@ def copy_beams(cache, parents):
 
 # %%
 copying = CopyingTransformer(model.config).to(source.device).eval()
-copying.load_state_dict(model.state_dict())
+_ = copying.load_state_dict(model.state_dict())
 
 
 # %%
