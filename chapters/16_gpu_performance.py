@@ -520,11 +520,11 @@ assert 2.9 < paper < 3.1 and 0.3 < paper / 9.5 < 0.35  # 9.5: footnote 5
 assert round(0.52 * 3 / 4, 4) == 0.39
 
 # %% [markdown]
-# No real run gets near these times. The share of the peak that a run reaches is its **MFU**, model FLOPs utilisation. On A100s, Megatron-LM reached 39% ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)).
+# No real run gets near these times. The share of the peak in the GPU's data sheet that a run reaches is its **utilisation**, also called **MFU** (model FLOPs utilisation). It counts only the FLOP that the model needs: no padding, and nothing that is computed twice. On A100s, Megatron-LM reached a utilisation of 39% ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)).
 #
 # <details><summary>Why Megatron-LM's authors report 52%, and how fast the Transformer paper's GPUs were</summary>
 #
-# A quarter of the 52% was a second forward pass that saves memory, *activation checkpointing*. If such recomputation is counted, the share is called **HFU**, hardware FLOPs utilisation.
+# A quarter of the 52% was a second forward pass that saves memory, *activation checkpointing*. If such recomputation is counted, too, the result is called **HFU**, hardware FLOPs utilisation.
 #
 # In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5).
 #
@@ -705,7 +705,7 @@ assert 7 < errors[1] / errors[0] < 9, errors
 #
 # Fusion also saves launches. But `torch.compile` doesn't find everything: **fused attention**, a single kernel from queries, keys and values to the output, needs an algorithm of its own, such as FlashAttention.
 #
-# **Try it.** Tick *fused attention*, then *compiled*, and watch the share of the peak above the bars. Then choose 64 tokens.
+# **Try it.** Tick *fused attention*, then *compiled*, and watch the utilisation above the bars (*% of peak*). Then choose 64 tokens.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -715,9 +715,9 @@ Captioned(
         description=(
             "A bar for each operation of an encoder layer: its estimated time on the "
             "chosen GPU, blue if arithmetic limits it and orange if memory does. The "
-            "line above has the sum and the share of the peak. With the boxes "
+            "line above has the sum and the utilisation. With the boxes "
             "ticked, attention, and the chains of dropout, residual and norm, become "
-            "one operation each, and the share rises. With 64 tokens all bars are "
+            "one operation each, and utilisation rises. With 64 tokens all bars are "
             "orange."
         ),
     ),
@@ -726,7 +726,7 @@ Captioned(
 )
 
 # %% [markdown]
-# For $2^{14} = 16{,}384$ tokens, these are the estimated shares of the peak on all six GPUs:
+# For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of all six GPUs:
 
 # %% tags=["hide-input"]
 variants = {
@@ -1228,7 +1228,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Our estimate for an H100 and the forward pass of one layer, compiled and with fused attention, was 52% of the peak; a step also has a backward pass, a loss, padding and Adam.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. For an H100 and the forward pass of one layer, compiled and with fused attention, we estimated a utilisation of 52%; a step also has a backward pass, a loss, padding and Adam.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
 #
@@ -1316,11 +1316,17 @@ if log.exists():  # not in Colab
     assert round(100 * achieved / peak) == 35
     real = (base["source_tokens"] + base["target_tokens"]) / base["padded_tokens"]
     assert round(100 * achieved * real / 989e12) == 26  # also in Several GPUs
+    achieved = statistics.median(big["implementations"][0]["speeds"])
+    achieved *= big["flops"] / big["target_tokens"]
+    real = (big["source_tokens"] + big["target_tokens"]) / big["padded_tokens"]
+    assert round(100 * achieved * real / 989e12) == 42
     widths = [RECIPES[f"wmt14-{name}"].model.d_model for name in ("base", "big")]
     assert widths[1] == 2 * widths[0]
 
 # %% [markdown]
-# At 36.5 ms per step, the base model reaches 35% of the *measured peak*, the speed of large matrix products alone, or 26% of the data sheet's peak if padding isn't counted as work. **The big model reaches 56%** of the measured peak. Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
+# At 36.5 ms per step, the base model's utilisation is 26%. **The big model reaches 42%.** Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
+#
+# Don't confuse the utilisation with the row *share of measured peak* of `transformer bench`. That row counts padding as work, and compares with the speed of large matrix products alone on the same machine, which also works where no data sheet helps, such as on a CPU. In this measure the base model reaches 35%, and the big one 56%.
 #
 # [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. They don't include a fair comparison with `torch.nn.Transformer`: in our benchmark, it computed its logits in float32, for which the data sheet promises less than a tenth of the speed of bfloat16. We noticed this only after the measurements.
 
@@ -1502,7 +1508,7 @@ for reduced in ring_all_reduce(gradients):
 print("each GPU has the sum of all gradients")
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, if each GPU reaches 26% of its data sheet's peak, as the H200 did?
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, at a utilisation of 26%, as on the H200?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1644,7 +1650,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # <details><summary>Answer</summary>
 #
-# Source or target tokens, or both? With padding? After how many warm-up steps, and did the clock wait for the GPU? Which model, precision, batch size and sentence length? And what share of the peak would that be? If it is more than 1, one of the other answers is wrong.
+# Source or target tokens, or both? With padding? After how many warm-up steps, and did the clock wait for the GPU? Which model, precision, batch size and sentence length? And what utilisation would that be? If it is more than 1, one of the other answers is wrong.
 #
 # </details>
 #

@@ -541,7 +541,7 @@ def test_speed_and_memory(root: Path) -> None:
     shown = text(root, "speed")
     assert line(shown, "ours") == ["ours", "1,234", "1.00 ×", "1,024 MiB", "1.00 ×"]
     assert line(shown, "theirs") == ["theirs", "617", "2.00 ×", "2,048 MiB", "2.00 ×"]
-    assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of the peak")[1] == "50.0%"
+    assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of measured peak")[1] == "50.0%"
     today = RECIPES["pocket"].model.n_parameters
     assert "**pocket:** training steps, 654,321 parameters" in shown
     assert f"an earlier version of `pocket`, with 654,321 parameters. The current one has {today:,}" in shown

@@ -26,7 +26,7 @@ def table(rows: Sequence[Measurement], unit: str) -> str:
 
 
 def step_table(record: Mapping[str, Any]) -> str:
-    """Format what follows from the speed of training: its step, its share of the device's peak, and its hours.
+    """Format what follows from the speed of training: its step, its share of the measured peak, and its hours.
 
     Args:
         record: a benchmark with its facts, as in the JSON file.
@@ -47,10 +47,9 @@ def step_table(record: Mapping[str, Any]) -> str:
     ]
     if products.speeds:  # not if the matrix products failed
         peak = max(products.speeds)
-        share = "work per second over measured peak (the MFU, with padding counted)"
         facts += [
             ("measured peak", f"{number(teraflops * peak)} TFLOP/s", "large matrix products, fastest round"),
-            ("share of the peak", f"{ours.speed / peak:.1%}", share),
+            ("share of measured peak", f"{ours.speed / peak:.1%}", "work per second over measured peak"),
         ]
     facts.append(("whole training", f"{number(hours)} hours", f"{record['steps']:,} steps, without validation"))
     return tabulate(facts, ["measure", "value", "meaning"], tablefmt="pipe", colalign=("left", "right", "left"))
