@@ -49,6 +49,8 @@ GROUPS = {"post": "post-norm", "pre": "pre-norm"}
 """What the figures of learning curves call the labels before the comma."""
 COMPARED = {"train": "training", "loss": "loss", "beam": "beam search", "greedy": "greedy search"}
 """The benchmarks in the figure of speeds, and what they are called there."""
+SAME_DROPOUT = "the same, with the paper's dropout"
+"""The baseline of the training benchmark that does the same work as ours."""
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
@@ -99,6 +101,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         root: the repository whose result files are shown.
     """
     sections = {
+        "highlights": highlights,
         "summary": summary,
         "quality": quality,
         "speed": speed,
@@ -111,6 +114,38 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "everyday-sentences": everyday_sentences,
     }
     return sections.get(name, partial(experiment, name=name))(root)
+
+
+def highlights(root: Path) -> list[Part]:
+    """Return a table of the main figures, each with a link to its section. Those without a file are left out."""
+    folder, lines = root / "book" / "results", []
+    if (path := folder / "multi30k.json").exists():
+        seeds = [score(row["test_sets"][-1], "BLEU") for row in seed_groups(read_scores(path)["rows"])["multi30k"]]
+        what = f"[Captions](#results-captions), English to German: recipe `multi30k`, mean of {len(seeds)} seeds"
+        lines.append([what, f"{statistics.fmean(seeds):.1f} BLEU"])
+    if (path := folder / "everyday-sentences.json").exists():
+        sentences = read_sentences(HUNDREDS[-1], root / "book" / "everyday_sentences.tsv")
+        translations = read(path)[-1]["translations"]
+        judgements = read_judgements(root / "book" / "everyday_judgements.tsv")
+        right = count_right({one: translations[one] for one in sentences}, judgements)
+        what = "[Everyday sentences](#results-everyday) translated correctly, in the judgement of a language model"
+        lines.append([what, f"{right} of {len(sentences)}"])
+    measured = [
+        speed_ratios("train", [Measurement(**row) for row in benchmark["implementations"]])
+        for path in folder.glob("bench-*.json")
+        for benchmark in read(path)["benchmarks"]
+        if benchmark["name"] == "train"
+    ]
+    name = f"train: {SAME_DROPOUT}"
+    if ratios := [statistics.median(found[name]) for found in measured if name in found]:
+        what = "[Training on a CPU](#results-speed), one thread: our speed divided by that of `torch.nn.Transformer`"
+        lines.append([f"{what}, on {len(ratios)} CPUs", " and ".join(f"{ratio:.1f}" for ratio in sorted(ratios))])
+    if (path := folder / "gpu" / "ladder.json").exists():
+        facts = read(path)
+        tokens = facts["results"][-1]["target_tokens_per_second"]
+        what = f"[Training steps](#results-gpu) of the paper's base model on one {gpu_name(facts)}"
+        lines.append([what, f"{tokens:,.0f} target tokens/s"])
+    return [table(["what", "measured"], lines)] if lines else [MISSING]
 
 
 def summary(root: Path) -> list[Part]:

@@ -97,6 +97,7 @@ def line(shown: str, start: str) -> list[str]:
 
 
 OTHERS = (
+    "highlights",
     "summary",
     "quality",
     "speed",
@@ -130,10 +131,37 @@ def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*EXPERIMENTS, "summary", "quality", "speed", "gpu", "published", "language-filter", "live", "everyday-sentences"],
+    [
+        *EXPERIMENTS,
+        "highlights",
+        "summary",
+        "quality",
+        "speed",
+        "gpu",
+        "published",
+        "language-filter",
+        "live",
+        "everyday-sentences",
+    ],
 )
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
+
+
+def test_the_main_figures_link_to_their_sections(root: Path) -> None:
+    shown = text(ROOT, "highlights")
+    assert set(re.findall(r"\(#([\w-]+)\)", shown)) <= set(re.findall(r"^\(([\w-]+)\)=$", PAGE, re.MULTILINE))
+    runs = [{**row("multi30k", 1, 20), "differs": []}, {**row("multi30k-seed-2", 2, 21), "differs": []}]
+    write_experiment(root, "multi30k", runs)
+    (root / "book" / "results" / "gpu").mkdir()
+    steps = [{"target_tokens_per_second": 1000.0}, {"target_tokens_per_second": 684331.5}]
+    (root / "book" / "results" / "gpu" / "ladder.json").write_text(
+        json.dumps({"gpu": "1 × X, 2 GiB", "results": steps})
+    )
+    shown = text(root, "highlights")
+    assert "mean of 2 seeds" in shown and "24.5 BLEU" in shown  # the wider beam of each
+    assert "on one X" in shown and "684,332 target tokens/s" in shown
+    assert "Everyday" not in shown and "CPU" not in shown
 
 
 def test_measurements_on_a_gpu(root: Path) -> None:
