@@ -445,6 +445,7 @@ if stored.exists():  # not in Colab
 # The base model's over 20 consecutive steps, the big model's with `transformer bench`, which waited for the GPU after each step. Measured that way, the base model reached 516,000 tokens a second, which would be 1.3 hours.
 #
 # </details>
+#
 # To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the peak in the data sheet. The row *share of measured peak* isn't the utilisation: it counts padding as work, and compares with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200.
 #
 # Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. The dictionaries `prices` and `flop` come from the folded code of the first figure, as does the function `rule_of_thumb`. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
@@ -501,7 +502,7 @@ print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3)
 #
 # After that comes `iwslt17`, 206,000 sentence pairs from TED talks: an hour on a T4 by the estimate above. We haven't trained it yet.
 #
-# Does a recipe fit into the GPU's memory? In bfloat16, `wmt14-base` needs about 12 GB and `wmt14-big` about 24 GB. So a T4 (16 GB), for example in Colab, has room for the base model, and an A100 or H100 for both. A T4 has no bfloat16; there, the package uses float16 with loss scaling. Plan for several sessions. If a batch doesn't fit, `transformer train` notices before the first step and splits it. For smaller GPUs, and for several of them, see *What goes wrong in practice*.
+# Does a recipe fit into the GPU's memory? In bfloat16, `wmt14-base` needs about 12 GB and `wmt14-big` about 24 GB, by the package's estimate. So a T4 (16 GB), for example in Colab, has room for the base model, and an A100 or H100 for both. A T4 has no bfloat16; there, the package uses float16 with loss scaling. Plan for several sessions. If a batch doesn't fit, `transformer train` notices before the first step and splits it. For smaller GPUs, and for several of them, see *What goes wrong in practice*.
 
 # %% tags=["remove-cell"]
 stored = Path("../book/results/multi30k.json")
@@ -666,13 +667,13 @@ def shell(line, exit_code=0):
 #
 # `prepare` turns the text into token ids:
 
-# %%
+# %% tags=["wrap-output"]
 shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# `shell` leaves out the table's last column, an example of each, so that it fits a phone. The command cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands. At full size, expect about 45 minutes on a CPU and 0.6 GB of disk space, plus the download of 1.7 GB.
+# `shell` leaves out the table's last column, an example of each, so that it fits a phone. The command cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands.
 #
-# <details><summary>How we estimated this, and what the filters drop from real text</summary>
+# <details><summary>How we estimated its time and disk space at full size, and what the filters drop from real text</summary>
 #
 # From 35,000 similar pairs, which took 22 seconds of CPU time on an AMD EPYC, and 130 bytes of disk space for each pair that was kept. WMT14 has 4.5 million. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
 #
@@ -717,7 +718,11 @@ Captioned(
 )
 
 # %% [markdown]
-# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept separately, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data. For `wmt14-base`, which keeps five, that makes 2.5 GB; for `wmt14-big`, which keeps twenty, 21 GB.
+# <details><summary>How much disk space does a run folder need?</summary>
+#
+# Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept separately, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data. For `wmt14-base`, which keeps five, that makes 2.5 GB; for `wmt14-big`, which keeps twenty, 21 GB.
+#
+# </details>
 
 
 # %% tags=["remove-cell"]
@@ -1198,7 +1203,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 #
 # <details><summary>A. On a CPU, not at all; on a GPU, no more than two uninterrupted runs differ from each other</summary>
 #
-# **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. The section above shows that the result is the same, bit for bit.
+# **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. *The session ends*, above, shows that the result is the same, bit for bit.
 #
 # </details>
 # <details><summary>B. It has seen the sentences of 700 steps twice</summary>
