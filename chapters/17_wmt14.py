@@ -59,7 +59,6 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import io
 import json
-import re
 import statistics
 import tempfile
 import warnings
@@ -627,19 +626,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 printed = []  # the lines of the latest command
 
 
-def without_last_column(lines):
-    """Leave out the last column of the tables with three or more, to fit a phone."""
-    lines, end = list(lines), None  # the end of the column before the last
-    for i, line in enumerate(lines):
-        if re.fullmatch("-+(  -+){2,}", line):
-            end = line.rindex("  ")
-            lines[i - 1] = lines[i - 1][:end].rstrip()
-        elif end is not None and line[end : end + 2].strip():
-            end = None  # not a row of the table
-        lines[i] = lines[i][:end].rstrip()
-    return lines
-
-
 def shell(line, exit_code=0):
     """Run a `transformer` command and print its output."""
     print("\n    ".join(wrap(f"$ {line}", 86)))
@@ -653,8 +639,7 @@ def shell(line, exit_code=0):
             status = end.code
     text = output.getvalue().replace(os.environ["TINY"], "$SMALL")
     lines = text.replace(f"{work}/", "").split("\n")
-    lines = [line for line in lines if "\r" not in line]  # no progress bars
-    printed[:] = without_last_column(lines)
+    printed[:] = [line for line in lines if "\r" not in line]  # no progress bars
     wrapped = [  # except tables
         t if "  " in t else fill(t, 90, subsequent_indent="    ") for t in printed
     ]
@@ -667,11 +652,11 @@ def shell(line, exit_code=0):
 #
 # `prepare` turns the text into token ids:
 
-# %% tags=["wrap-output"]
+# %%
 shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# `shell` leaves out the table's last column, an example of each, so that it fits a phone. The command cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands.
+# This cleans the text with the filters of [chapter 9](09_data_and_batching.ipynb), trains a tokenizer on what remains, and stores the token ids for the later commands.
 #
 # <details><summary>How we estimated its time and disk space at full size, and what the filters drop from real text</summary>
 #
@@ -820,7 +805,7 @@ Picture(
 #
 # `evaluate` translates the test set with the averaged weights and the paper's beam search (beam size 4, length penalty α = 0.6), and prints seven scores:
 
-# %% tags=["wrap-output"]
+# %%
 shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]

@@ -27,4 +27,4 @@ def test_the_first_bold_term_of_a_chapter_leads_to_its_definition(html):
         texts = [find_term(link.text_content(), {link.text_content().lower(): 0}) for link in links]
         assert len(set(texts)) == len(texts) > 2, page
         assert all([child.tag for child in link] == ["strong"] for link in links)
-    assert n_links > 150
+    assert n_links > 200
