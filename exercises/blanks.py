@@ -1,6 +1,6 @@
 """Read the blanks of exercise notebooks: what each one asks for, its hint, and whether the learner has solved it.
 
-Nothing is run: the learner's progress is read from the saved outputs of the notebooks.
+Nothing is run: the learner's progress is read from the saved outputs of the notebooks, and from what the grader found.
 """
 
 import re
@@ -19,10 +19,11 @@ from exercises.notebooks import (
     read_notebook,
     solution_sources,
 )
+from exercises.record import Verdict, read_record
 from transformer.errors import UserError
 
 Mark = Literal["✓", "✗", "·"]
-"""✓ for a check that passed, ✗ for one that failed, · for an exercise that has not been done or not been checked."""
+"""✓ for a right answer, ✗ for a wrong one, · for an exercise that has not been done or not been checked."""
 
 HINT = re.compile(r"<summary>Hint</summary>(.*?)</details>", flags=re.DOTALL)
 
@@ -43,7 +44,7 @@ class Blank:
     """The lines of its hint, each a step further."""
     mark: Mark
     message: str = ""
-    """The last message of the learner's check, if it failed."""
+    """The last message of the check, if it failed."""
 
     def __str__(self) -> str:
         return f"{self.title}  {self.stars} {self.minutes} minutes"
@@ -57,12 +58,13 @@ def read_blanks(path: Path) -> list[Blank]:
     """
     cells = read_notebook(path)["cells"]
     checks = {key: cell for cell in cells if (key := check_key(cell))}
+    record = read_record(path)
     text, blanks = "", []
     for cell in cells:
         if cell["cell_type"] == "markdown" and cell["source"].startswith("## "):
             text = cell["source"]
         if key := answer_key(cell):
-            blanks.append(_read_blank(key, text, cell, checks.get(key)))
+            blanks.append(_read_blank(key, text, cell, checks.get(key), record.get(key)))
     return blanks
 
 
@@ -99,12 +101,12 @@ def notebook_title(path: Path) -> str:
     return path.stem.replace("_", " ")
 
 
-def _read_blank(name: str, text: str, answer: Cell, check: Cell | None) -> Blank:
+def _read_blank(name: str, text: str, answer: Cell, check: Cell | None, verdict: Verdict | None) -> Blank:
     title = re.match(r"## *(.*)", text)
     effort = re.search(r"^([★☆]+) · (\d{1,4}) minutes", text, flags=re.MULTILINE)
     hint = HINT.search(text)
     lines = [line for line in (hint[1] if hint else "").splitlines() if line.strip() and not line.startswith("```")]
-    mark, message = _result(name, answer, check)
+    mark, message = _result(name, answer, check, verdict)
     return Blank(
         name,
         title[1] if title else name,
@@ -116,10 +118,14 @@ def _read_blank(name: str, text: str, answer: Cell, check: Cell | None) -> Blank
     )
 
 
-def _result(name: str, answer: Cell, check: Cell | None) -> tuple[Mark, str]:
-    """Return the mark of a blank, and the message of its check if that failed."""
+def _result(name: str, answer: Cell, check: Cell | None, verdict: Verdict | None) -> tuple[Mark, str]:
+    """Return the mark of a blank, and the message if its check failed: in the notebook or, if later, in the grader."""
     outputs = check.get("outputs", []) if check else []
-    if is_open(answer["source"]) or not outputs:
+    if is_open(answer["source"]):
+        return "·", ""
+    if verdict and verdict.holds(answer, check):
+        return ("✓", "") if verdict.message is None else ("✗", verdict.message)
+    if not outputs:
         return "·", ""
     if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
         return "✓", ""

@@ -25,9 +25,9 @@ def grade(
 ) -> int:
     """Grade filled-in notebooks.
 
-    Only the cells that begin with `# answer:` count. If there are several notebooks of an exercise, a histogram shows
-    their mistakes. The exit code is 0 if every answer is right, 1 if one is wrong, and 2 if a notebook could not be
-    graded.
+    Only the cells that begin with `# answer:` are graded. `status`, `next` and `progress` count the right answers as
+    solved. If there are several notebooks of an exercise, a histogram shows their mistakes. The exit code is 0 if every
+    answer is right, 1 if one is wrong, and 2 if a notebook could not be graded.
 
     Examples:
         python -m exercises grade attention              your exercises/02_attention.ipynb
@@ -46,10 +46,9 @@ def grade(
     """
     require_extra("exercises", "nbval", "pytest")
     from exercises.feedback import check_folder, write_feedback
-    from exercises.grade import grade_all
+    from exercises.grade import grade_all, record_grades
     from exercises.gradebook import as_csv, as_json, as_junit
     from exercises.mistakes import histogram
-    from exercises.progress import explain_unsaved
     from transformer.files import check_writable
 
     if not notebooks:
@@ -69,8 +68,8 @@ def grade(
         print(line)
     if len(grades) > 1:
         print(f"\ntotal: {sum(r.points for r in grades)} of {sum(len(r.messages) for r in grades)}")
-    if note := explain_unsaved({result.path: result.points for result in grades if not result.failure}):
-        print(f"\n{note}")
+    for note in record_grades(grades):
+        print(note, file=sys.stderr)
     failures = write_feedback(grades, feedback) if feedback else []
     for path, to_text in outputs:  # now that nothing is lost if this fails
         try:
@@ -152,7 +151,7 @@ def watch(
 
 
 def status(notebooks: Notebooks = ()) -> None:
-    """Show how many exercises you have solved, from the saved outputs of your notebooks.
+    """Show how many exercises you have solved, in your notebooks as they were last saved, or by `grade`.
 
     Nothing is run. ✓ means that the check passed, ✗ that it failed, and · that the exercise has not been done or not
     been checked. The last line is Markdown for your own README; `python -m exercises progress` writes its image.

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from exercises.grade import grade_all
+from exercises.grade import grade_all, record_grades
 from transformer.errors import UserError
 
 
@@ -27,6 +27,8 @@ def grade_this_notebook(seconds: int = 10) -> None:
         return
     text = f"error: {grade.failure}" if grade.failure else str(grade)
     print(text.replace(f"{folder}{os.sep}", ""))
+    if not grade.path.is_relative_to(folder):
+        print(*record_grades([grade]), sep="\n", end="")
 
 
 def _current_notebook(folder: Path) -> Path:

@@ -18,9 +18,9 @@ import sys
 import tempfile
 import textwrap
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from exercises.notebooks import (
     read_notebook,
     topic_of,
 )
+from exercises.record import State, Verdict, record_file, state_of, write_record
 from transformer.errors import UserError
 
 RUN_ID = "EXERCISES_GRADING"
@@ -71,6 +72,9 @@ FORBIDDEN = {
 
 NOT_STARTED = "Kernel died before replying to kernel_info"
 """Jupyter chooses free ports for a kernel; if another process takes one before it starts, the kernel ends at once."""
+NOT_GRADED = "not graded, because an earlier answer stopped the notebook"
+"""The message for an answer about which nothing is known."""
+
 REFUSAL = """\
 from exercises.check import WrongAnswerError
 raise WrongAnswerError("its cell was not run, because it uses {}\\n"
@@ -88,6 +92,8 @@ class Submission:
     """The course's notebook with the same exercises, into which the answers are inserted."""
     answers: dict[str, str]
     """Exercise → the source of its answer cell."""
+    states: dict[str, State]
+    """Exercise → what the notebook contains for it."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,8 @@ class Grade:
     """Exercise → None if the answer is right, else a message for the learner."""
     failure: str = ""
     """Why the notebook could not be graded."""
+    states: Mapping[str, State] = field(default_factory=dict, compare=False, repr=False)
+    """Exercise → what the notebook contained for it."""
 
     @property
     def points(self) -> int:
@@ -161,6 +169,23 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
             _kill_processes(prefix)
 
 
+def record_grades(grades: Sequence[Grade]) -> list[str]:
+    """Remember which answers are right (see `exercises.record`), and return a note if that fails."""
+    for result in grades:
+        verdicts = {
+            key: Verdict(result.states[key], message)
+            for key, message in result.messages.items()
+            if key in result.states and not (message or "").startswith((NOT_DONE, NOT_GRADED))
+        }
+        try:
+            if verdicts:
+                write_record(result.path, verdicts)
+        except OSError as error:
+            folder = record_file(result.path).parent
+            return [f"note: `status` and `next` won't count this: cannot write to {folder}: {error.strerror}"]
+    return []
+
+
 def read_submission(path: Path, root: Path = ROOT) -> Submission:
     """Read a learner's answers.
 
@@ -168,7 +193,9 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
         UserError: if the file is not an exercise notebook, or an answer cell is missing or occurs twice.
     """
     notebook = read_notebook(path)
-    answers = {key: cell["source"] for cell in notebook["cells"] if (key := answer_key(cell))}
+    cells = {key: cell for cell in notebook["cells"] if (key := answer_key(cell))}
+    checks = {key: cell for cell in notebook["cells"] if (key := check_key(cell))}
+    answers = {key: cell["source"] for key, cell in cells.items()}
     known = {path: _keys(read_notebook(path)) for path in course_notebooks(root)}
     course_notebook = find_original(path, answers, known)
     if missing := [key for key in known[course_notebook] if key not in answers]:
@@ -176,7 +203,8 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
             f"{path}: no cell begins with `# answer: {missing[0]}`; put that line back at the top of your answer"
         )
     check_answers_are_unique(notebook, path)
-    return Submission(path, course_notebook, answers)
+    states = {key: state_of(cell, checks.get(key)) for key, cell in cells.items()}
+    return Submission(path, course_notebook, answers, states)
 
 
 def grade(submission: Submission, seconds: int, run_id: str) -> Grade:
@@ -189,9 +217,8 @@ def grade(submission: Submission, seconds: int, run_id: str) -> Grade:
     finally:
         _kill_processes(run_id)
         shutil.rmtree(folder, ignore_errors=True)
-    return Grade(
-        submission.path, submission.course_notebook.stem, {key: _message(key, records, seconds) for key in keys}
-    )
+    messages = {key: _message(key, records, seconds) for key in keys}
+    return Grade(submission.path, submission.course_notebook.stem, messages, states=submission.states)
 
 
 def forbidden_name(answer: str) -> str | None:
@@ -330,7 +357,7 @@ def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | Non
         if record["outcome"] == "timed out":
             return did_not_finish(seconds)
     if "check" not in by_kind:
-        return "not graded, because an earlier answer stopped the notebook"
+        return NOT_GRADED
     check, answer = by_kind["check"], by_kind["answer"]
     if check["outcome"] == "passed":
         return None

@@ -1,16 +1,16 @@
 """Show a learner's progress in the terminal, and as a badge."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from exercises.blanks import Blank, first_unsolved, notebook_title, read_all_blanks, read_blanks, solved
+from exercises.blanks import Blank, first_unsolved, notebook_title, read_all_blanks, solved
 from exercises.notebooks import ROOT
 
 
 def status(names: Sequence[str] = (), root: Path = ROOT) -> Iterator[str]:
     """Yield one line for each notebook, a total, and the badge.
 
-    ✓ is a check that passed, ✗ is one that failed, and · stands for the rest.
+    ✓ is a right answer, ✗ is a wrong one, and · stands for the rest.
 
     Args:
         names: as in `read_all_blanks`.
@@ -23,24 +23,6 @@ def status(names: Sequence[str] = (), root: Path = ROOT) -> Iterator[str]:
     every = [blank for blanks in notebooks.values() for blank in blanks]
     yield f"{'total':49} {solved(every)} of {len(every)}"
     yield f"badge: {badge(every)}"
-
-
-def explain_unsaved(points: Mapping[Path, int], root: Path = ROOT) -> str | None:
-    """Return what to do if `status` counts fewer blanks as solved than the grader found right; None if it doesn't.
-
-    Args:
-        points: the number of right answers in each notebook that was graded.
-        root: the checkout of the course; `status` doesn't count notebooks elsewhere.
-    """
-    own = (root / "exercises").resolve()
-    late = [path for path in points if path.resolve().parent == own and solved(read_blanks(path)) < points[path]]
-    if not late:
-        return None
-    names = ", ".join(notebook_title(path) for path in late)
-    return (
-        "note: `status`, `hint` and `next` count the checks whose ✓ is saved in the notebook. To have them count these "
-        f"answers as well, run the checks in {names}, and save."
-    )
 
 
 def badge(blanks: Sequence[Blank], image: str = "progress.svg") -> str:

@@ -1,6 +1,7 @@
 """Copy a learner's answers into a new version of the course."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from exercises.notebooks import (
     read_notebook,
     solution_sources,
 )
+from exercises.record import delete_record
 from transformer.errors import UserError
 from transformer.files import read_bytes, write_atomically
 
@@ -72,6 +74,8 @@ def update(path: Path, root: Path = ROOT) -> str:
     except OSError as error:
         backup.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}; it is unchanged") from None
+    with suppress(OSError):
+        delete_record(path)  # the new version may ask for something else
     return summary
 
 

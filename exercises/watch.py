@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from exercises.blanks import first_unsolved, read_all_blanks
-from exercises.grade import Grade, grade_all, read_submission
+from exercises.grade import Grade, grade_all, read_submission, record_grades
 from exercises.notebooks import ROOT, check_not_installed, find_notebooks
 from transformer.errors import UserError
 
@@ -58,7 +58,9 @@ def watch(
     answers = read_submission(path, root).answers
     yield f"Watching {path}: save it to grade it again. Ctrl-C stops watching."
     grade = _grade(path, seconds, root)
+    notes = record_grades([grade])
     yield str(grade)
+    yield from notes
     for _ in _saves(path, stamp, wait):
         try:
             submission = read_submission(path, root)
@@ -67,7 +69,9 @@ def watch(
             yield "saved: grading …"
             previous, grade = grade, _grade(path, seconds, root)
             answers = submission.answers  # only now: if the grading fails, the next save counts
+            notes = record_grades([grade])
             yield from changes(previous, grade)
+            yield from notes
         except UserError as error:
             yield f"error: {error}"
 

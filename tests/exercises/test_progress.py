@@ -7,7 +7,7 @@ import pytest
 
 from exercises.blanks import read_blanks
 from exercises.notebooks import PLACEHOLDER, ROOT, Notebook, answer_key, notebook_text, read_notebook
-from exercises.progress import explain_unsaved, status
+from exercises.progress import status
 from exercises.update import update
 from tests.exercises.learner import copy_of_course, fill, run_checks
 from transformer.errors import UserError
@@ -197,16 +197,3 @@ def test_an_update_that_cannot_be_written_changes_nothing(filled: Path, monkeypa
     with pytest.raises(UserError, match="No space left on device; it is unchanged"):
         update(filled)
     assert filled.read_bytes() == before and not calls[0].exists()
-
-
-def test_answers_that_are_right_but_whose_checks_are_not_saved_are_explained(tmp_path: Path) -> None:
-    root = copy_of_course(tmp_path, "04_masking")
-    path = root / "exercises" / "04_masking.ipynb"
-    note = explain_unsaved({path: 2}, root)
-    assert note and note.endswith("run the checks in 04 masking, and save.")
-    run_checks(path, {"padding_mask": None, "causal_mask": None})
-    assert explain_unsaved({path: 2}, root) is None, "both ✓ are saved"
-    assert explain_unsaved({path: 3}, root)
-    elsewhere = root / "04_masking.ipynb"
-    elsewhere.write_bytes(path.read_bytes())
-    assert explain_unsaved({elsewhere: 5}, root) is None, "status doesn't count it"
