@@ -26,6 +26,8 @@
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
+#
+# All notebooks work like this; the later ones don't repeat it.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first

@@ -16,15 +16,8 @@
 # Five blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys
 # (§3.2.2 and §3.2.3 of the paper).
 #
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
-#   what is wrong.
-# - The blanks do not depend on each other: you can skip one and come back later.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
-#   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
 #
 # Unlike in the notebook on attention, **matrices are stored as in `nn.Linear`** here: (out, in). The paper's $x W$ (§3.2.2) then becomes $x W^\top$, which is what `F.linear(x, weight, bias)` computes.
 

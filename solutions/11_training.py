@@ -16,16 +16,11 @@
 # Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
 # Many mistakes here raise no error: the loss still falls, just not as far.
 #
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
-#   what is wrong.
-# - The blanks do not depend on each other: you can skip one and come back later.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Don't modify the inputs of your functions: the checks notice.
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
+#
 # - A model is trained through the loss of blank 2, so it has to be differentiable: use tensor operations only. A detour through Python
 #   numbers, lists or arrays stops the gradients, and its check compares gradients, too. Nothing has to flow back through the others.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 # - At the end, your functions train a small model.
 
 # %% tags=["setup", "hide-cell"]

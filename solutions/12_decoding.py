@@ -18,14 +18,8 @@
 # the natural **log-probabilities** of the next token, one for each token of the
 # vocabulary.
 #
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
-#   what is wrong.
-# - The blanks do not depend on each other: you can skip one and come back later.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Don't modify the inputs of your functions: the checks notice.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first

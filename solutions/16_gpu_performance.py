@@ -16,14 +16,10 @@
 # Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each is a few lines,
 # and none of them needs a GPU.
 #
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
-#   what is wrong.
-# - The blanks do not depend on each other: you can skip one and come back later.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
+#
 # - Don't modify the inputs of your functions: the checks notice. Gradients should flow through your attention: its check compares them, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 # - At the end, your function shows which products of the paper's model are limited by memory.
 
 # %% tags=["setup", "hide-cell"]

@@ -16,16 +16,12 @@
 # Fill in eight blanks, and you have a translator built from your own code. You have written each part before, on its own; here they have to fit
 # together. Then you train it, and it translates sentences that it has never seen (§3 and §5 of the paper).
 #
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
+#
 # - **No ready-made parts.** Use linear layers, norms and tensor operations, but not `nn.Transformer`, `nn.MultiheadAttention` or
 #   `F.scaled_dot_product_attention`, and in your answers nothing from the package `transformer` except the three ids imported below. The checks notice such a call and tell you.
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
-#   lists or arrays stops the gradients, and the checks compare gradients, too.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first

@@ -16,13 +16,11 @@
 # In the capstone, the weights were given and you wrote the computation. Here you write what makes a model trainable: modules with their parameters, a data loader, validation, early stopping, a metric, and the
 # plots. At the end, your model learns to translate, and the check grades how well it does (§3, §5 of the paper).
 #
-# - **First run the two code cells below.** In Colab, the first one installs the course. Colab doesn't keep changes to a
-#   notebook from GitHub, so choose *File → Save a copy in Drive* now.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
+# **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
+# [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
+#
 # - A blank can use those before it as `given.name`: these are your own once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Don't modify the inputs of your functions: the checks notice. The only exception is a model that you train or switch to another mode.
-# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
