@@ -127,7 +127,7 @@ def _result(name: str, answer: Cell, check: Cell | None, verdict: Verdict | None
         return ("✓", "") if verdict.message is None else ("✗", verdict.message)
     if not outputs:
         return "·", ""
-    if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
+    if "".join(output.get("text", "") for output in outputs).startswith(f"✓ {name}\n"):
         return "✓", ""
     error = next((output for output in outputs if output.get("output_type") == "error"), None)
     if error is None:

@@ -152,6 +152,13 @@ class Exercise:
     """Computing time that the check may take."""
     look_closer: Callable[[Function], str | None] = field(default=lambda answer: None)
     """Takes an answer with the right results; returns a message if it computes them in a way that it shouldn't."""
+    insight: str = ""
+    """A sentence that is shown after ✓: what the learner has just built, or why it matters."""
+
+    @property
+    def success(self) -> str:
+        """What the check of a right answer prints."""
+        return "\n".join(filter(None, [f"✓ {self.name}", self.insight]))
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """Return a decorator that registers a wrong answer with its title and hint."""
@@ -487,6 +494,7 @@ class Topic:
 
     def __init__(self, guard: Guard = contextlib.nullcontext) -> None:
         self.guard = guard
+        self.show_insights = True
         self.exercises: dict[str, Exercise] = {}
         self.given = Given(self)
 
@@ -500,6 +508,7 @@ class Topic:
         differentiable: bool = True,
         observe: Function | None = None,
         look_closer: Callable[[Function], str | None] = lambda answer: None,
+        insight: str = "",
     ) -> Callable[[Function], Exercise]:
         """Return a decorator that turns a reference implementation into an exercise; see `Exercise`."""
 
@@ -515,6 +524,7 @@ class Topic:
                 differentiable=differentiable,
                 observe=observe,
                 look_closer=look_closer,
+                insight=insight,
             )
             self.exercises[exercise.name] = exercise
             return exercise
@@ -548,7 +558,7 @@ class Topic:
         return register
 
     def check(self, name: str, answer: Function) -> None:
-        """Print ✓ and the name of the exercise if the answer is right.
+        """Print ✓ and the name of the exercise if the answer is right, and its insight if there is one.
 
         Raises:
             WrongAnswerError: if the answer is wrong; the message describes what is wrong.
@@ -573,7 +583,7 @@ class Topic:
         if message is not None:
             raise WrongAnswerError(f"✗ {name}: {message}")
         self.given.answers[name] = answer
-        print(f"✓ {name}")
+        print(exercise.success if self.show_insights else f"✓ {name}")
 
     def _find_wrong_part(self, exercise: Exercise, answer: Function) -> str | None:
         """Return a message if an answer is wrong only because it calls the learner's wrong answer to another blank."""

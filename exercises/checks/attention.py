@@ -33,6 +33,7 @@ SMALL_VALUE = torch.tensor([[10.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
     {"query": numbers(2, 2, 3, 5), "key": numbers(2, 2, 4, 5, seed=1)},
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1)},
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1)},
+    insight="Each query has a score for each key, so in self-attention their number grows with the length squared.",
 )
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """How well each key fits each query."""
@@ -198,6 +199,7 @@ def _find_added_number(answer: Function) -> str | None:
     {"scores": numbers(1, 1, 5)},
     guard=forbid(SOFTMAX),
     look_closer=_find_added_number,
+    insight="If one score is far above the others, hardly any gradient flows back: that is why scores are scaled.",
 )
 def softmax(scores: Tensor) -> Tensor:
     """Positive weights that sum to one in each row."""
@@ -411,6 +413,7 @@ def _not_ready_made(inputs: Inputs) -> AbstractContextManager[None]:
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1), "value": numbers(1, 1, 3, seed=2)},
     results=("output", "weights"),
     guard=_not_ready_made,
+    insight="This is the whole of attention: the rest of §3.2 adds only projections, heads and masks around it.",
 )
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """The average of the values, weighted by the softmax of the scores."""
@@ -576,6 +579,7 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     {"x": torch.tensor([[[0.0, 1.0, 2.0, 10.0, 11.0, 12.0], [3.0, 4.0, 5.0, 13.0, 14.0, 15.0]]]), "n_heads": 2},
     {"x": numbers(2, 4, 12), "n_heads": 3},
     {"x": numbers(2, 3, 8), "n_heads": 8},
+    insight="No number has changed: the vectors are only arranged so that one call of attention serves all heads.",
 )
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """Cut each vector into pieces, one a head."""
@@ -710,6 +714,7 @@ def _cut(x: Tensor, pieces: int) -> Tensor:
     {"heads": torch.tensor([[[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0], [13.0, 14.0, 15.0]]]])},
     {"heads": numbers(2, 3, 4, 5)},
     {"heads": numbers(2, 8, 3, 2)},
+    insight="So far the heads haven't exchanged anything: only the output matrix that follows combines them.",
 )
 def join_heads(heads: Tensor) -> Tensor:
     """Lay the heads side by side again."""
@@ -842,6 +847,7 @@ _IDENTITY, _SWAP = torch.eye(4), torch.eye(4)[[1, 0, 3, 2]]
     },
     _multi_head_inputs(3, 5, 12, 3),
     _multi_head_inputs(4, 4, 8, 2),
+    insight="All parameters of the layer are in these four matrices: attention itself has none.",
 )
 def multi_head_attention(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int

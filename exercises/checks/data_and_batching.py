@@ -406,6 +406,7 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     {"sources": [[5], [6, 7, 8]], "targets": [[9, 4], [5]]},
     {"sources": [[4, 5, 6, 7], [8], [9, 9]], "targets": [[5, 4], [6, 7, 8, 9, 4], [7]]},
     results=("source", "decoder_input", "labels"),
+    insight="Giving the decoder the true target, shifted by one position, is called teacher forcing.",
 )
 def training_batch(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """The package's batch."""
@@ -870,6 +871,7 @@ def _(lengths: list[int], batches: Rows) -> float:
     {"lengths": [9, 7], "budget": 6},
     {"lengths": [5, 2, 4, 2, 9], "budget": 8},
     {"lengths": random.Random(0).choices(range(2, 31), k=40), "budget": 60},
+    insight="The paper's batches are limited by tokens, too: about 25,000 on each side.",
 )
 def batches_by_tokens(lengths: list[int], budget: int) -> Rows:
     """Shortest first, as many as fit."""

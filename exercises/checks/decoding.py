@@ -102,6 +102,7 @@ OTHER_IDS = Toy(
     {"model": OTHER_IDS, "bos": 5, "eos": 2, "limit": 8},
     {"model": Dice(7, seed=3), "bos": 1, "eos": 0, "limit": 12},
     {"model": OTHER_IDS, "bos": 0, "eos": 2, "limit": 3},
+    insight="Each token needs another call of the model; training computes all positions in a single one.",
 )
 def greedy_search(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     """The most probable token, step by step."""
@@ -263,6 +264,7 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     {"length": 20, "length_penalty": 0.6},
     {"length": 9, "length_penalty": 0.0},
     {"length": 13, "length_penalty": 2.0},
+    insight="Log-probabilities are negative, so dividing by a larger number raises the score of a long translation.",
 )
 def length_normalization(length: int, length_penalty: float) -> float:
     """The package's length normalisation."""
@@ -454,6 +456,7 @@ def _random_log_probs(beams: int, vocab_size: int, seed: int) -> Tensor:
     results=("values", "parents", "tokens"),
     keep=("scores", "log_probs"),
     differentiable=False,
+    insight="With one beam and a count of 1, this is a step of greedy search.",
 )
 def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best of all beginnings with all tokens."""
@@ -674,6 +677,7 @@ def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, 
     {"tokens": [3, 4, 0, 5, 6, 7], "eos": 1, "beam_size": 3},
     {"tokens": [7, 0, 5, 0, 6, 0, 9, 8], "eos": 0, "beam_size": 4},
     results=("finished", "active"),
+    insight="Each beam has one extension with eos, so at least beam_size of the candidates can stay active.",
 )
 def finished_and_active(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     """Which candidates end here, and which continue."""
@@ -1056,6 +1060,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypot
     {"model": Dice(5, seed=12), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 5},
     {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam_size": 4, "length_penalty": 1.5, "steps": 7},
     {"model": Dice(7, seed=42), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 2.0, "steps": 5},
+    insight="It may still miss the most probable sentence: a prefix that has left the beam never comes back.",
 )
 def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     """The best finished hypothesis."""

@@ -62,6 +62,7 @@ def times_memory(y: Tensor, memory: Tensor) -> Tensor:
         "encoder": [plus_one],
         "decoder": [plus_memory, times_memory, plus_memory],
     },
+    insight="At inference, the encoder runs once for each sentence, and the decoder once for each new token.",
 )
 def stacks(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     """All of the encoder, and then the decoder."""
@@ -240,6 +241,7 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
     {"states": torch.tensor([[[1.0, 2.0]]]), "embedding": torch.tensor([[1.0, 2.0], [0.0, 3.0], [2.0, -2.0]])},
     {"states": numbers(2, 3, 4), "embedding": numbers(7, 4, seed=1)},
     {"states": numbers(2, 3, 5), "embedding": numbers(5, 5, seed=1)},
+    insight="With tied weights, one matrix is both the first and the last layer, and gets gradients from both ends.",
 )
 def unembed(states: Tensor, embedding: Tensor) -> Tensor:
     """A dot product with every row."""
@@ -332,6 +334,7 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
     {"n_in": 100, "n_out": 100},
     {"n_in": 3, "n_out": 4},
     {"n_in": 9, "n_out": 5},
+    insight="For a d × d matrix it is 1 / √d, so a layer's outputs are about as large as its inputs.",
 )
 def xavier_deviation(n_in: int, n_out: int) -> float:
     """Glorot and Bengio's."""

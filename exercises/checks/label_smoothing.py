@@ -34,6 +34,7 @@ TARGETS = torch.tensor([6, 0, 3, 3, 1])
     {"logits": LARGE, "target": torch.tensor([2, 1])},
     {"logits": SMALL[:1], "target": torch.tensor([2])},
     guard=NO_READY_MADE_LOSS,
+    insight="The exponential of its mean over many tokens is the perplexity that papers report.",
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """The package's loss without smoothing, token by token."""
@@ -212,6 +213,7 @@ for _small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
     {"target": torch.tensor([1]), "vocab_size": 4, "smoothing": 0.2},
     {"target": torch.tensor([2, 0, 2]), "vocab_size": 5, "smoothing": 0.1},
     {"target": torch.tensor([0, 2]), "vocab_size": 3, "smoothing": 0.0},
+    insight="With the paper's ε of 0.1 and its vocabulary of 37,000 tokens, each wrong token gets less than 0.000003.",
 )
 def smoothed_target(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     """A little for everyone."""
@@ -362,6 +364,7 @@ def _is_lowest_at(rows: Tensor, target: Tensor) -> bool:
     {"logits": LARGE, "target": torch.tensor([2, 0]), "smoothing": 0.1},
     {"logits": SMALL[:1], "target": torch.tensor([2]), "smoothing": 0.1},
     guard=NO_READY_MADE_LOSS,
+    insight="Unlike the loss with hard targets, it can't reach 0: its minimum is the entropy of the smoothed target.",
 )
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """The package's loss, token by token."""
@@ -508,6 +511,7 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     ),
     keep=("q",),
     differentiable=False,
+    insight="Predicted minus target probability: every gradient in the model starts from this difference.",
 )
 def gradient(logits: Tensor, q: Tensor) -> Tensor:
     """By autograd."""

@@ -35,6 +35,7 @@ Layer = Callable[[Tensor], Tensor]
         "w_2": numbers(8, 4, seed=3),
         "b_2": numbers(4, seed=4),
     },
+    insight="It works on each position alone: only attention moves information from one position to another.",
 )
 def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     """By PyTorch's linear layers."""
@@ -184,6 +185,7 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
         "eps": 1e-5,
     },
     guard=forbid(LAYER_NORM),
+    insight="Unlike batch normalisation, it gives a sentence the same result whatever else is in the batch.",
 )
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     """By PyTorch's."""
@@ -594,13 +596,18 @@ RESIDUALS = (
 )
 
 
-@topic.exercise(*RESIDUALS)
+@topic.exercise(
+    *RESIDUALS,
+    insight="On their way to the first layer, gradients pass every norm: one reason why post-norm needs a warm-up.",
+)
 def post_norm(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     """The paper's order."""
     return norm(x + sublayer(x))
 
 
-@topic.exercise(*RESIDUALS)
+@topic.exercise(
+    *RESIDUALS, insight="The x that goes through the model and is only ever added to is called the residual stream."
+)
 def pre_norm(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     """The order of its code."""
     return x + sublayer(norm(x))

@@ -22,6 +22,7 @@ OTHER_PAD = {"ids": torch.tensor([[0, 4, 3, 3], [7, 2, 5, 3], [6, 0, 6, 6]]), "p
     {"ids": TWO_SENTENCES, "pad_id": 0},
     OTHER_PAD,
     {"ids": torch.tensor([[0, 5, 6], [7, 0, 8]]), "pad_id": 0},
+    insight="With this mask, what a sentence gets doesn't depend on how much padding its batch needs.",
 )
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """The package's padding mask."""
@@ -126,6 +127,7 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     {"length": 1},
     {"length": 5},
     {"length": 600},
+    insight="This triangle is what distinguishes the self-attention of GPT from that of BERT.",
 )
 def causal_mask(length: int) -> Tensor:
     """The package's causal mask."""
@@ -353,6 +355,7 @@ _TRUE, _FALSE = True, False
         "scores": torch.tensor([[-70_000.0, -70_001.0, 0.0]]),
         "mask": torch.tensor([[_TRUE, _TRUE, _FALSE]]),
     },
+    insight="A key with weight 0 has no influence on the output of this query, and gets no gradient from it.",
 )
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over what may be seen; zeros where that is nothing."""

@@ -36,6 +36,7 @@ split_heads, join_heads = earlier.split_heads.reference, earlier.join_heads.refe
         "bias": numbers(18, seed=2),
     },
     results=("query", "key", "value"),
+    insight="The numbers are those of three products, but one large product keeps a GPU busier than three small ones.",
 )
 def query_key_value(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One product, cut in three."""
@@ -233,6 +234,7 @@ def _layer_inputs(batch: int, n_query: int, n_key: int, d: int, n_heads: int, re
     _layer_inputs(3, 4, 4, 12, 4, [4, 2, 3]),  # as many queries as keys: nor is the wrong sentence,
     _layer_inputs(2, 2, 5, 4, 2, [3, 5])
     | {"real": torch.tensor([[False, True, True, False, True], [True, True, False, True, True]])},
+    insight="This is the only place where the decoder reads the source sentence.",
 )
 def cross_attention(
     x: Tensor,
@@ -941,6 +943,7 @@ def _grouped_inputs(heads: int, groups: int, seed: int) -> dict[str, Tensor]:
         "It can share the keys and values by itself, and that is what you write here. Use `attention` from the cell at "
         "the top.",
     ),
+    insight="With a single group, the keys and values to keep shrink by a factor of the number of heads.",
 )
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Each group's keys and values once more for each head of the group."""

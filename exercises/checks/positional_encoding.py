@@ -26,7 +26,13 @@ def _apart(x: Tensor) -> tuple[Tensor, Tensor]:
 # 1 --------------------------------------------------------------------------------------------------------------------
 
 
-@topic.exercise({"d_model": 4}, {"d_model": 2}, {"d_model": 6}, {"d_model": 16})
+@topic.exercise(
+    {"d_model": 4},
+    {"d_model": 2},
+    {"d_model": 6},
+    {"d_model": 16},
+    insight="The fastest hand completes a turn in 2π positions, and the slowest one in almost 10000 · 2π.",
+)
 def frequencies(d_model: int) -> Tensor:
     """What a step of one position turns each pair by."""
     return positions.angles(2, d_model)[1].float()
@@ -167,6 +173,7 @@ def _(d_model: int) -> Tensor:
     {"length": 5, "d_model": 6},
     {"length": 30, "d_model": 16},
     {"length": 1, "d_model": 4},
+    insight="Nothing here is learned, so there is a vector even for positions beyond the longest sentence in training.",
 )
 def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
     """The package's encoding."""
@@ -310,6 +317,7 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": numbers(4, 6), "k": 2},  # not encodings: only a linear map finds what becomes of them
     keep=("encoding",),
     differentiable=False,
+    insight="Queries and keys are linear maps of their input, so a head can learn to attend a fixed distance back.",
 )
 def shift(encoding: Tensor, k: int) -> Tensor:
     """Each pair turned by its step."""
@@ -480,6 +488,7 @@ def _(encoding: Tensor, k: int) -> Tensor:
     {"x": numbers(4, 6)},
     {"x": numbers(2, 4, 3, 8, seed=1)},
     {"x": numbers(1, 3, 2, seed=2)},
+    insight="Most of today's open language models, Llama among them, encode positions this way.",
 )
 def rotate(x: Tensor) -> Tensor:
     """The package's rotation."""
@@ -639,6 +648,7 @@ def _(x: Tensor) -> Tensor:
         "encoding": numbers(5, 9, seed=1),
     },
     {"ids": torch.tensor([[3, 1, 2, 0], [0, 0, 1, 3]]), "table": numbers(5, 6), "encoding": numbers(4, 6, seed=1)},
+    insight="From here on, token and position are a single vector: the layers see only the sum.",
 )
 def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     """Scaled embeddings plus positions."""

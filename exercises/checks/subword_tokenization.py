@@ -371,6 +371,7 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     {"symbols": ["a", "c", "a", "b", "a", "b"], "pair": ("a", "b")},
     {"symbols": ["ab", "c", "a", "bc"], "pair": ("a", "bc")},
     {"symbols": ["a", "a", "b", "b"], "pair": ("a", "b")},
+    insight="Learning and segmenting are both loops around this function.",
 )
 def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
     """The package's merge."""
@@ -557,6 +558,7 @@ ANIMALS = {"lower": 5, "lowest": 2, "newer": 6, "wider": 3, "new": 2}
     {"text": {"banana": 2, "ban": 1}, "n_merges": 4},
     {"text": SMALL, "n_merges": 0},
     look_closer=_refuse_lists_of_lists,
+    insight="Each merge adds a symbol, so the number of merges sets the size of the vocabulary.",
 )
 def learn(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     """The package's learner."""

@@ -42,6 +42,7 @@ def _not_from(module: str, name: str, advice: str) -> Guard:
     {"step": 6, "d_model": 16, "warmup_steps": 5},
     {"step": 1000, "d_model": 512, "warmup_steps": 4000},
     {"step": 100_000, "d_model": 512, "warmup_steps": 4000},
+    insight="It peaks at the end of the warm-up, at 1 / √(d_model · warmup_steps): 0.0007 for the paper's base model.",
 )
 def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
     """The package's schedule."""
@@ -556,6 +557,7 @@ def _holds_all_logits(answer: Function) -> str | None:
     },
     differentiable=False,
     look_closer=_holds_all_logits,
+    insight="Training on several GPUs works in the same way: each computes one part, and the gradients are added up.",
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     """The gradient of the mean over all real tokens of all parts."""
@@ -975,6 +977,7 @@ _BETAS, _EPS = (0.9, 0.98), 1e-9
     guard=_not_from(
         "torch.optim", "one of PyTorch's optimisers", "In this exercise you write the step of Adam yourself."
     ),
+    insight="In the first step, each weight moves by the learning rate, whether its gradient is large or small.",
 )
 def adam_step(
     weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float
@@ -1241,6 +1244,7 @@ def _checkpoint(seed: int) -> Weights:
     {"checkpoints": [_checkpoint(seed) for seed in range(7)]},
     {"checkpoints": [_checkpoint(9)]},
     differentiable=False,
+    insight="Unlike an ensemble, the average is a single model: it takes no extra time or memory at inference.",
 )
 def average_checkpoints(checkpoints: list[Weights]) -> Weights:
     """The mean of each weight."""
