@@ -72,32 +72,35 @@ from exercises.checks.evaluation import check, given
 #
 # An n-gram is a run of `n` neighbouring words. *the dog left* has three 1-grams, two 2-grams and one 3-gram. N-grams overlap.
 #
-# Count how often each n-gram occurs. Return a dict, or a `Counter`, whose keys are **tuples** of words.
+# Count how often each n-gram occurs in a text of several sentences. An n-gram never extends from one sentence into the next. Return a dict, or a `Counter`,
+# whose keys are **tuples** of words.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# an n-gram starts at each word that is followed by at least n - 1 others: how many are there?
-# take n words from there, as a tuple
-# count equal tuples
+# go through the sentences; within a sentence:
+#     an n-gram starts at each word that is followed by at least n - 1 others: how many are there?
+#     take n words from there, as a tuple
+# count equal tuples, those of all sentences together
 # ```
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# The keys of a dict must be immutable, and a list isn't. Turn the slice into a tuple.
+# The keys of a dict must be immutable, and a list isn't. Turn the slice into a tuple. If it is one already: does it contain words, or whole sentences?
 # </details>
 
 
 # %% tags=["answer"]
 # answer: ngram_counts
-def ngram_counts(words: list[str], n: int) -> dict[tuple[str, ...], int]:
-    """How often each n-gram occurs in a sentence.
+def ngram_counts(sentences: list[list[str]], n: int) -> dict[tuple[str, ...], int]:
+    """How often each n-gram occurs in a text.
 
+    sentences: the words of each sentence
     n: 1 or more
-    returns: n-gram, a tuple of n words → count; empty if the sentence is too short
+    returns: n-gram, a tuple of n words → count; empty if all sentences are too short
     """
     ### BEGIN SOLUTION
-    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+    return Counter(tuple(words[i : i + n]) for words in sentences for i in range(len(words) - n + 1))
     ### END SOLUTION
 
 
@@ -109,23 +112,31 @@ check("ngram_counts", ngram_counts)
 #
 # ★★☆ · 10 minutes
 #
-# How many n-grams of a translation, called the hypothesis, are right? An n-gram is right if the reference contains it, but each n-gram of the
+# How many n-grams of a translation, called the hypothesis, are right? An n-gram is right if one of the references contains it, but each n-gram of a
 # reference can be used **only once**. Otherwise, *the the the* would be a perfect translation of almost anything.
 #
+# The references are translations of the same sentence by different people. For each n-gram, the reference that has it **most often** decides how often the hypothesis may use it. So *the dog saw the
+# cat* and *the dog saw a cat* together allow two *the*, not three, and one *a*.
+#
 # Return two numbers: the matches, and the number of n-grams in the hypothesis. `given.ngram_counts` is your own function once the
-# check above shows ✓, and the course's until then.
+# check above shows ✓, and the course's until then. It takes a list of sentences, which may have a single entry.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# count the n-grams of both sides
-# matches: for each n-gram of the hypothesis, the smaller of its two counts; add them up
+# count the n-grams of the hypothesis, and those of each reference on its own
+# allowed: for each n-gram, the largest of its counts in the references
+# matches: for each n-gram of the hypothesis, the smaller of its count and of what is allowed; add them up
 # total: add up the counts of the hypothesis
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for &: 'dict' and 'dict'</code></summary>
 #
 # `&` takes the smaller counts of two `Counter`s, but your `ngram_counts` returns plain dicts. Wrap them in `Counter(…)`.
+# </details>
+# <details><summary>Help: <code>unhashable type: 'list'</code></summary>
+#
+# A sentence is where a word should be. `ngram_counts` takes a list of sentences, and each of the references is one sentence.
 # </details>
 # <details><summary>Help: <code>it returns one value, but should return 2: matches, total</code></summary>
 #
@@ -135,15 +146,18 @@ check("ngram_counts", ngram_counts)
 
 # %% tags=["answer"]
 # answer: clipped_matches
-def clipped_matches(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+def clipped_matches(hypothesis: list[str], references: list[list[str]], n: int) -> tuple[int, int]:
     """The numerator and the denominator of an n-gram precision.
 
+    hypothesis: the words of a translation
+    references: the words of each reference; at least one
     returns: matches, of the hypothesis's n-grams; and total, how many it has, 0 if it is too short
     """
     ### BEGIN SOLUTION
-    hypothesis_counts = Counter(given.ngram_counts(hypothesis, n))
-    reference_counts = Counter(given.ngram_counts(reference, n))
-    return sum((hypothesis_counts & reference_counts).values()), sum(hypothesis_counts.values())
+    counts, allowed = Counter(given.ngram_counts([hypothesis], n)), Counter()
+    for reference in references:
+        allowed |= Counter(given.ngram_counts([reference], n))
+    return sum((counts & allowed).values()), sum(counts.values())
     ### END SOLUTION
 
 
@@ -208,7 +222,7 @@ check("brevity_penalty", brevity_penalty)
 # A test set has many sentences, but **one** BLEU. It is not the mean of the sentences' scores: each $p_n$ is a single fraction for the
 # whole test set, and so is $r/c$. If one of the precisions is zero, or there are no n-grams to divide by, BLEU is 0.
 #
-# You may use `given.clipped_matches` and `given.brevity_penalty`.
+# Here each sentence has one reference. You may use `given.clipped_matches` and `given.brevity_penalty`.
 #
 # <details><summary>Hint</summary>
 #
@@ -241,7 +255,7 @@ def corpus_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> flo
     ### BEGIN SOLUTION
     product = 1.0
     for n in (1, 2, 3, 4):
-        counts = [given.clipped_matches(h, r, n) for h, r in zip(hypotheses, references, strict=True)]
+        counts = [given.clipped_matches(h, [r], n) for h, r in zip(hypotheses, references, strict=True)]
         matches, total = (sum(column) for column in zip(*counts, strict=True))
         if matches == 0:
             return 0.0
@@ -267,7 +281,7 @@ check("corpus_bleu", corpus_bleu)
 #
 # If one of the two texts has no n-grams of some length $n$, that $n$ is left out of the means. If nothing matches, chrF is 0.
 #
-# `given.ngram_counts` and `given.clipped_matches` work for a list of characters as well as for one of words.
+# `given.ngram_counts` and `given.clipped_matches` work for lists of characters as well as for lists of words.
 #
 # <details><summary>Hint</summary>
 #
@@ -300,7 +314,7 @@ def chrf(hypothesis: str, reference: str) -> float:
     hypothesis_characters, reference_characters = list(hypothesis.replace(" ", "")), list(reference.replace(" ", ""))
     precisions, recalls = [], []
     for n in range(1, min(6, len(hypothesis_characters), len(reference_characters)) + 1):
-        matches, total = given.clipped_matches(hypothesis_characters, reference_characters, n)
+        matches, total = given.clipped_matches(hypothesis_characters, [reference_characters], n)
         precisions.append(matches / total)
         recalls.append(matches / (len(reference_characters) - n + 1))
     P, R = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
@@ -408,7 +422,7 @@ for search, texts in translations.items():
 
 # %% tags=["nbval-skip"]
 greedy, beam = (
-    [given.clipped_matches(split(text), reference, 1) for text, reference in zip(texts, references, strict=True)]
+    [given.clipped_matches(split(text), [reference], 1) for text, reference in zip(texts, references, strict=True)]
     for texts in translations.values()
 )
 generator = random.Random(0)

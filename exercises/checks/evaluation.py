@@ -30,110 +30,175 @@ SLEEPS = "and then it went to sleep on the warm stones by the old gate".split()
 
 # 1 --------------------------------------------------------------------------------------------------------------------
 
+Words = list[list[str]]
+
 
 @topic.exercise(
-    {"words": ["no", "no", "yes"], "n": 1},
-    {"words": ["no", "no", "yes"], "n": 2},
-    {"words": "row row row your boat row row".split(), "n": 2},
-    {"words": STUTTER, "n": 3},
-    {"words": ["too", "short"], "n": 4},
+    {"sentences": [["no", "no", "yes"]], "n": 1},
+    {"sentences": [["no", "no", "yes"], ["yes", "no"]], "n": 2},
+    {"sentences": ["row row row your boat row row".split(), "row row your boat".split()], "n": 2},
+    {"sentences": [["yes"], STUTTER, SHORT], "n": 3},
+    {"sentences": [["too", "short"], ["not", "long"]], "n": 4},
 )
-def ngram_counts(words: list[str], n: int) -> dict[tuple[str, ...], int]:
+def ngram_counts(sentences: Words, n: int) -> dict[tuple[str, ...], int]:
     """How often each n-gram occurs."""
-    return dict(_ngrams(words, n))
+    return dict(_all_counts(sentences, n))
 
 
 def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
 
+def _all_counts(sentences: Sequence[Sequence[str]], n: int) -> Counter[tuple[str, ...]]:
+    return sum((_ngrams(words, n) for words in sentences), Counter())
+
+
+@ngram_counts.mistake(
+    "n-grams across the end of a sentence",
+    "You put the sentences one after the other. The last word of a sentence and the first of the next one are not "
+    "neighbours: cut each sentence into n-grams on its own.",
+)
+def _(sentences: Words, n: int) -> Any:
+    return _ngrams([*chain(*sentences)], n)
+
+
+@ngram_counts.mistake(
+    "only the first sentence",
+    "You count the n-grams of the first sentence. Does your code return inside the loop over the sentences?",
+)
+def _(sentences: Words, n: int) -> Any:
+    return _ngrams(sentences[0], n)
+
+
+@ngram_counts.mistake(
+    "only the last sentence",
+    "You count the n-grams of the last sentence. Does your loop over the sentences begin a new dict each time?",
+)
+def _(sentences: Words, n: int) -> Any:
+    return _ngrams(sentences[-1], n)
+
+
+@ngram_counts.mistake(
+    "one dict for each sentence",
+    "You return a list with the counts of each sentence. Add them up in a single dict.",
+)
+def _(sentences: Words, n: int) -> Any:
+    return [_ngrams(words, n) for words in sentences]
+
+
+@ngram_counts.mistake(
+    "the number of sentences counted",
+    "You count in how many sentences each n-gram occurs. One that occurs twice in a sentence counts twice.",
+)
+def _(sentences: Words, n: int) -> Any:
+    return Counter(chain.from_iterable({*_ngrams(words, n)} for words in sentences))
+
+
+@ngram_counts.mistake(
+    "the largest count of a sentence",
+    "For each n-gram you take the sentence that has it most often. Add up the counts of all sentences.",
+)
+def _(sentences: Words, n: int) -> Any:
+    return _largest(sentences, n)
+
+
+def _largest(sentences: Sequence[Sequence[str]], n: int) -> Counter[tuple[str, ...]]:
+    """For each n-gram, how often it occurs in the sentence that has it most often."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for words in sentences:
+        found |= _ngrams(words, n)
+    return found
+
+
 @ngram_counts.mistake(
     "off by one: the last n-gram is missing",
     "Your loop ends one position too early. Three words have three 1-grams and one 3-gram.",
 )
-def _(words: list[str], n: int) -> Any:
-    return _ngrams(words[:-1], n)
+def _(sentences: Words, n: int) -> Any:
+    return _all_counts([words[:-1] for words in sentences], n)
 
 
 @ngram_counts.mistake(
     "n-grams at the end that are too short",
     "You start an n-gram at every word, but near the end there aren't n words left, and the slice is silently shorter.",
 )
-def _(words: list[str], n: int) -> Any:
-    return Counter(tuple(words[i : i + n]) for i in range(len(words)))
+def _(sentences: Words, n: int) -> Any:
+    return Counter(tuple(words[i : i + n]) for words in sentences for i in range(len(words)))
 
 
 @ngram_counts.mistake("n-grams that don't overlap", "You move on by n words. The next n-gram starts one word later.")
-def _(words: list[str], n: int) -> Any:
-    return Counter(tuple(words[i : i + n]) for i in range(0, len(words) - n + 1, n))
+def _(sentences: Words, n: int) -> Any:
+    return Counter(tuple(words[i : i + n]) for words in sentences for i in range(0, len(words) - n + 1, n))
 
 
 @ngram_counts.mistake(
     "each n-gram counted once",
     "You record which n-grams occur, but not how often. One that occurs twice has the count 2.",
 )
-def _(words: list[str], n: int) -> Any:
-    return dict.fromkeys(_ngrams(words, n), 1)
+def _(sentences: Words, n: int) -> Any:
+    return dict.fromkeys(_all_counts(sentences, n), 1)
 
 
 @ngram_counts.mistake("single words, whatever n is", "You count single words for every n. An n-gram has n words.")
-def _(words: list[str], n: int) -> Any:
-    return _ngrams(words, 1)
+def _(sentences: Words, n: int) -> Any:
+    return _all_counts(sentences, 1)
 
 
 @ngram_counts.mistake(
     "keys that are strings", "The counts are right, but your keys are strings. A key should be a tuple of words."
 )
-def _(words: list[str], n: int) -> Any:
-    return {" ".join(key): count for key, count in _ngrams(words, n).items()}
+def _(sentences: Words, n: int) -> Any:
+    return {" ".join(key): count for key, count in _all_counts(sentences, n).items()}
 
 
 @ngram_counts.mistake(
     "all lengths up to n", "You count n-grams of all lengths up to n. Only those of length n are asked for."
 )
-def _(words: list[str], n: int) -> Any:
-    return Counter(chain.from_iterable(_ngrams(words, k).elements() for k in range(1, n + 1)))
+def _(sentences: Words, n: int) -> Any:
+    return Counter(chain.from_iterable(_all_counts(sentences, k).elements() for k in range(1, n + 1)))
 
 
 @ngram_counts.mistake(
     "characters instead of words",
     "You join the words and cut the string into characters. An n-gram is a run of words from the list.",
 )
-def _(words: list[str], n: int) -> Any:
-    return _ngrams(" ".join(words), n)
+def _(sentences: Words, n: int) -> Any:
+    return _all_counts([" ".join(words) for words in sentences], n)
 
 
 @ngram_counts.mistake(
     "words that aren't neighbours",
-    "You combine any n words of the sentence. The words of an n-gram are next to each other.",
+    "You combine any n words of a sentence. The words of an n-gram are next to each other.",
 )
-def _(words: list[str], n: int) -> Any:
-    return Counter(combinations(words, n))
+def _(sentences: Words, n: int) -> Any:
+    return Counter(chain.from_iterable(combinations(words, n) for words in sentences))
 
 
 @ngram_counts.mistake(
-    "a text that is too short",
-    "A text with fewer than n words has no n-gram. Your code still counts one, which is too short.",
+    "a sentence that is too short",
+    "A sentence with fewer than n words has no n-gram. Your code still counts one, which is too short.",
 )
-def _(words: list[str], n: int) -> dict[tuple[str, ...], int]:
-    return dict(Counter(tuple(words[i : i + n]) for i in range(max(1, len(words) - n + 1))))
+def _(sentences: Words, n: int) -> Any:
+    return Counter(tuple(words[i : i + n]) for words in sentences for i in range(max(1, len(words) - n + 1)))
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
 @topic.exercise(
-    {"hypothesis": ["the", "the", "the"], "reference": ["the", "dog"], "n": 1},
-    {"hypothesis": STUTTER, "reference": MILK, "n": 1},
-    {"hypothesis": STUTTER, "reference": MILK, "n": 2},
-    {"hypothesis": "b a b".split(), "reference": "b b c b a".split(), "n": 1},
-    {"hypothesis": ["too", "short"], "reference": MILK, "n": 4},
-    {"hypothesis": MILK, "reference": ["sour"], "n": 2},
+    {"hypothesis": ["the", "the", "the"], "references": [["the", "dog"]], "n": 1},
+    {"hypothesis": ["the"] * 4, "references": [["the", "dog"], ["the", "the"]], "n": 1},
+    {"hypothesis": SHORT, "references": [SHORT[:2], SHORT[2:]], "n": 2},
+    {"hypothesis": STUTTER, "references": [OTHER, MILK], "n": 1},
+    {"hypothesis": STUTTER, "references": [MILK, SHORT, OTHER], "n": 2},
+    {"hypothesis": "b a b".split(), "references": ["b b c b a".split(), "a a".split()], "n": 1},
+    {"hypothesis": ["too", "short"], "references": [MILK], "n": 4},
+    {"hypothesis": MILK, "references": [["sour"], NIGHT], "n": 2},
     results=("matches", "total"),
 )
-def clipped_matches(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+def clipped_matches(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
     """How many n-grams of the hypothesis are right, and how many it has."""
-    return _matches(hypothesis, reference, n), _ngrams(hypothesis, n).total()
+    return (_ngrams(hypothesis, n) & _largest(references, n)).total(), _ngrams(hypothesis, n).total()
 
 
 def _matches(hypothesis: Sequence[str], reference: Sequence[str], n: int) -> int:
@@ -141,84 +206,149 @@ def _matches(hypothesis: Sequence[str], reference: Sequence[str], n: int) -> int
 
 
 @clipped_matches.mistake(
+    "the counts of the references added",
+    "You add up the counts of all references. The more references there are, the more often a word could be repeated. "
+    "For each n-gram, only the reference that has it most often counts.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) & _all_counts(references, n)).total(), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "only the first reference",
+    "You use the first reference only. An n-gram that another reference contains is right as well.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return _matches(hypothesis, references[0], n), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "only the last reference",
+    "You use the last reference only. Does your loop over the references overwrite what it found before?",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return _matches(hypothesis, references[-1], n), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "only the best reference",
+    "You take the reference with the most matches. One n-gram may be in one reference, and the next in another: "
+    "combine the references n-gram by n-gram.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return max(_matches(hypothesis, words, n) for words in references), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "the matches with each reference added",
+    "You match the hypothesis with each reference and add up the matches, so one n-gram of the hypothesis can count "
+    "several times. Combine the references first, and match once.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return sum(_matches(hypothesis, words, n) for words in references), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "only what all references contain",
+    "You combine the references with their smallest counts, so an n-gram is right only if all of them contain it. One "
+    "is enough: take the largest count.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    first, *others = (_ngrams(words, n) for words in references)
+    for other in others:
+        first &= other
+    return (_ngrams(hypothesis, n) & first).total(), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
+    "the references joined into one text",
+    "You put the references one after the other. That adds up their counts, and makes n-grams of the end of one and "
+    "the beginning of the next. Count the n-grams of each reference on its own.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return _matches(hypothesis, [*chain(*references)], n), _ngrams(hypothesis, n).total()
+
+
+@clipped_matches.mistake(
     "not clipped",
-    "You count an n-gram of the hypothesis as often as it occurs there. Each n-gram of the reference may be used only "
+    "You count an n-gram of the hypothesis as often as it occurs there. Each n-gram of a reference may be used only "
     "once.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    there, total = _ngrams(reference, n), _ngrams(hypothesis, n).total()
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    there, total = _largest(references, n), _ngrams(hypothesis, n).total()
     return sum(count for key, count in _ngrams(hypothesis, n).items() if key in there), total
 
 
 @clipped_matches.mistake(
-    "counted from the reference",
-    "You count how many n-grams of the reference are in the hypothesis. Precision judges the hypothesis: what it "
+    "counted from the references",
+    "You count how many n-grams of the references are in the hypothesis. Precision judges the hypothesis: what it "
     "repeats too often must not count.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
     there, total = _ngrams(hypothesis, n), _ngrams(hypothesis, n).total()
-    return sum(count for key, count in _ngrams(reference, n).items() if key in there), total
+    return sum(count for key, count in _largest(references, n).items() if key in there), total
 
 
 @clipped_matches.mistake(
-    "the total of the reference",
-    "The matches are right, but your total counts the n-grams of the reference. Count those of the hypothesis.",
+    "the total of the references",
+    "The matches are right, but your total counts the n-grams of the references. Count those of the hypothesis.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return _matches(hypothesis, reference, n), _ngrams(reference, n).total()
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) & _largest(references, n)).total(), _largest(references, n).total()
 
 
 @clipped_matches.mistake(
     "repeated n-grams counted once",
-    "You compare which n-grams occur, but not how often. One that occurs twice in both counts twice.",
+    "You compare which n-grams occur, but not how often. One that occurs twice in the hypothesis and in a reference "
+    "counts twice.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return len(set(_ngrams(hypothesis, n)) & set(_ngrams(reference, n))), _ngrams(hypothesis, n).total()
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return len({*_ngrams(hypothesis, n)} & {*_largest(references, n)}), _ngrams(hypothesis, n).total()
 
 
 @clipped_matches.mistake(
     "only distinct n-grams counted",
     "You compare which n-grams occur, but not how often, in the matches and in the total.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return len(set(_ngrams(hypothesis, n)) & set(_ngrams(reference, n))), len(_ngrams(hypothesis, n))
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return len({*_ngrams(hypothesis, n)} & {*_largest(references, n)}), len(_ngrams(hypothesis, n))
 
 
 @clipped_matches.mistake(
     "only distinct n-grams in the total",
     "The matches are right, but your total is the number of different n-grams. One that occurs twice counts twice.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return _matches(hypothesis, reference, n), len(_ngrams(hypothesis, n))
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) & _largest(references, n)).total(), len(_ngrams(hypothesis, n))
 
 
 @clipped_matches.mistake(
     "the larger count instead of the smaller",
-    "For a common n-gram you take the larger of the two counts. The reference can't be used more often than it "
-    "contains it, so take the smaller.",
+    "For a common n-gram you take the larger of the hypothesis's count and the references'. It can't be used more "
+    "often than a reference contains it, so take the smaller.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = _ngrams(hypothesis, n), _largest(references, n)
     return sum(max(mine[key], there[key]) for key in mine if key in there), mine.total()
 
 
 @clipped_matches.mistake(
     "the larger count, even for n-grams that don't match",
-    "For each n-gram of the hypothesis you take the larger of the two counts, so all of them are right, even those "
-    "that the reference doesn't contain. Take the smaller.",
+    "For each n-gram of the hypothesis you take the larger of its count and the references', so all of them are right, "
+    "even those that no reference contains. Take the smaller.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = _ngrams(hypothesis, n), _largest(references, n)
     return sum(max(count, there[key]) for key, count in mine.items()), mine.total()
 
 
 @clipped_matches.mistake(
-    "the larger count, for every n-gram of the reference",
-    "For each n-gram of the reference you take the larger of the two counts, even if the hypothesis doesn't contain "
+    "the larger count, for every n-gram of the references",
+    "For each n-gram of the references you take the larger of the two counts, even if the hypothesis doesn't contain "
     "it. Take the smaller, which is then 0.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = _ngrams(hypothesis, n), _largest(references, n)
     return sum(max(mine[key], count) for key, count in there.items()), mine.total()
 
 
@@ -226,42 +356,42 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     "a negative total",
     "A hypothesis of fewer than n words has no n-grams. Your total then becomes negative and should be 0.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return _matches(hypothesis, reference, n), len(hypothesis) - n + 1
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) & _largest(references, n)).total(), len(hypothesis) - n + 1
 
 
 @clipped_matches.mistake(
     "words counted in the total",
     "Your total is the number of words. For n above 1, a sentence has fewer n-grams than words.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return _matches(hypothesis, reference, n), len(hypothesis)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) & _largest(references, n)).total(), len(hypothesis)
 
 
 @clipped_matches.mistake(
     "n-grams compared position by position",
-    "You compare the n-grams position by position. An n-gram counts wherever it is in the reference.",
+    "You compare the n-grams position by position. An n-gram counts wherever it is in a reference.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    sides = [[tuple(s[i : i + n]) for i in range(len(s) - n + 1)] for s in (hypothesis, reference)]
-    return sum(a == b for a, b in zip(*sides, strict=False)), len(sides[0])
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, *others = ([tuple(s[i : i + n]) for i in range(len(s) - n + 1)] for s in (hypothesis, *references))
+    return sum(any(other[i : i + 1] == [key] for other in others) for i, key in enumerate(mine)), len(mine)
 
 
 @clipped_matches.mistake(
     "the two results are swapped",
     "Both numbers are right, but in the wrong order: return the matches first, then the total.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return _ngrams(hypothesis, n).total(), _matches(hypothesis, reference, n)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return _ngrams(hypothesis, n).total(), (_ngrams(hypothesis, n) & _largest(references, n)).total()
 
 
 @clipped_matches.mistake(
     "the n-grams of both sides together",
-    "You combine the two counters with `|`, which takes the larger counts, and those of n-grams that only one side "
-    "has. A match is in both.",
+    "You combine the hypothesis with the references by `|`, which takes the larger counts, and those of n-grams that "
+    "only one side has. A match is in both.",
 )
-def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    return (_ngrams(hypothesis, n) | _ngrams(reference, n)).total(), _ngrams(hypothesis, n).total()
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_ngrams(hypothesis, n) | _largest(references, n)).total(), _ngrams(hypothesis, n).total()
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -446,7 +576,6 @@ def corpus_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> flo
     return _bleu(hypotheses, references)
 
 
-Words = list[list[str]]
 Mean = Callable[[list[float]], float]
 
 
@@ -731,6 +860,15 @@ def _(hypotheses: Words, references: Words) -> float:
     return 100 * _brevity(sum(map(len, hypotheses)), sum(map(len, references))) * _geometric(precisions)
 
 
+@corpus_bleu.mistake(
+    "a reference where the list of references should be",
+    "Your result is 0 for every test set. `clipped_matches` takes a list of references. Here each sentence has one, so "
+    "it is a list with a single entry.",
+)
+def _(hypotheses: Words, references: Words) -> float:
+    return 0.0
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -974,6 +1112,18 @@ def _(hypothesis: str, reference: str) -> float:
     precision = sum(share for share, _ in shares) / min(6, len(h))
     recall = sum(share for _, share in shares) / len(shares)
     return 100 * _f(precision, recall, 4.0)
+
+
+@chrf.mistake(
+    "a reference where the list of references should be",
+    "`clipped_matches` takes a list of references. You pass the characters of one reference, so each character counts "
+    "as a reference of its own.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    h, r = (text.replace(" ", "") for text in (hypothesis, reference))
+    matches = [(_ngrams(h, n) & _largest(r, n)).total() for n in range(1, min(6, len(h), len(r)) + 1)]
+    p, r_ = (sum(m / (len(s) - n) for n, m in enumerate(matches)) / len(matches) for s in (h, r))
+    return 100 * 5 * p * r_ / (4 * p + r_) if p else 0.0
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------

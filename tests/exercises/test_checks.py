@@ -683,20 +683,23 @@ def beam_without_dead_ends(
     return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, length_penalty))[1][1:-1]
 
 
-def ngrams_by_zip(words: list[str], n: int) -> dict[tuple[str, ...], int]:
+def ngrams_by_zip(sentences: list[list[str]], n: int) -> dict[tuple[str, ...], int]:
     found: dict[tuple[str, ...], int] = {}
-    for ngram in zip(*(words[i:] for i in range(n)), strict=False):
-        found[ngram] = found.get(ngram, 0) + 1
+    for words in sentences:
+        for ngram in zip(*(words[i:] for i in range(n)), strict=False):
+            found[ngram] = found.get(ngram, 0) + 1
     return found
 
 
-def matches_by_crossing_out(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = ([tuple(side[i : i + n]) for i in range(len(side) - n + 1)] for side in (hypothesis, reference))
+def matches_by_crossing_out(hypothesis: list[str], references: list[list[str]], n: int) -> tuple[int, int]:
+    mine, *others = ([tuple(s[i : i + n]) for i in range(len(s) - n + 1)] for s in (hypothesis, *references))
     matches = 0
     for ngram in mine:
-        if ngram in there:
-            there.remove(ngram)
+        if any(ngram in there for there in others):
             matches += 1
+        for there in others:
+            if ngram in there:
+                there.remove(ngram)
     return matches, len(mine)
 
 
@@ -707,7 +710,7 @@ def brevity_by_minimum(c: int, r: int) -> float:
 def bleu_by_logarithms(hypotheses: list[list[str]], references: list[list[str]]) -> float:
     logs = []
     for n in range(1, 5):
-        counts = torch.tensor([matches_by_crossing_out(*pair, n) for pair in zip(hypotheses, references, strict=True)])
+        counts = torch.tensor([matches_by_crossing_out(h, [r], n) for h, r in zip(hypotheses, references, strict=True)])
         matches, total = counts.sum(0).tolist()
         if not matches:
             return 0
@@ -2075,7 +2078,7 @@ def test_what_an_answer_prints_is_shown_once_and_bounded(capsys: pytest.CaptureF
 
     attention.check("attention_scores", talking)
     attention.given.answers.clear()
-    assert capsys.readouterr().out == f"{attention.exercises['attention_scores'].success}\n"
+    assert capsys.readouterr().out == f"{attention.topic.exercises['attention_scores'].success}\n"
     said = message("attention_scores", lambda q, k: talking(q, k) + 1)
     assert said.endswith("your code printed\n  shape (2, 4)")
 

@@ -395,13 +395,18 @@ def penalty_with_other_sign(c: int, r: int) -> float:
     return 1.0 if c >= r else math.exp(r / c - 1)
 
 
-def matches_by_maximum(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = ngrams(hypothesis, n), ngrams(reference, n)
+def largest(references: Words, n: int) -> Counter[tuple[str, ...]]:
+    counts = [ngrams(reference, n) for reference in references]
+    return Counter({gram: max(count[gram] for count in counts) for gram in set().union(*counts)})
+
+
+def matches_by_maximum(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = ngrams(hypothesis, n), largest(references, n)
     return sum(max(mine[gram], there[gram]) for gram in mine), sum(mine.values())
 
 
-def matches_by_maximum_of_the_reference(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
-    mine, there = ngrams(hypothesis, n), ngrams(reference, n)
+def matches_by_maximum_of_the_references(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = ngrams(hypothesis, n), largest(references, n)
     return sum(max(mine[gram], there[gram]) for gram in there), sum(mine.values())
 
 
@@ -438,7 +443,15 @@ def chrf_of_words(skip: bool) -> Any:
         ("brevity_penalty", lambda c, r: min(1.0, math.exp(r / c - 1)) if c else 0.0,
          "the exponent has the wrong sign, and the result is cut off at 1"),
         ("clipped_matches", matches_by_maximum, "the larger count, even for n-grams that don't match"),
-        ("clipped_matches", matches_by_maximum_of_the_reference, "the larger count, for every n-gram of the reference"),
+        ("clipped_matches", matches_by_maximum_of_the_references,
+         "the larger count, for every n-gram of the references"),
+        ("ngram_counts", lambda sentences, n: ngrams([word for words in sentences for word in words], n),
+         "n-grams across the end of a sentence"),
+        ("clipped_matches", lambda h, references, n: ((ngrams(h, n) & ngrams(references[0], n)).total(),
+                                                      ngrams(h, n).total()), "only the first reference"),
+        ("clipped_matches", lambda h, references, n: (
+            (ngrams(h, n) & sum((ngrams(words, n) for words in references), Counter())).total(), ngrams(h, n).total()
+        ), "the counts of the references added"),
         ("chrf", chrf_of_words(skip=True), "words instead of characters"),
         ("chrf", chrf_of_words(skip=False), "words instead of characters, and always divided by six"),
     ],
