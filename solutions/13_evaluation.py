@@ -156,7 +156,7 @@ def clipped_matches(hypothesis: list[str], references: list[list[str]], n: int) 
     ### BEGIN SOLUTION
     counts, allowed = Counter(given.ngram_counts([hypothesis], n)), Counter()
     for reference in references:
-        allowed |= Counter(given.ngram_counts([reference], n))
+        allowed |= given.ngram_counts([reference], n)
     return sum((counts & allowed).values()), sum(counts.values())
     ### END SOLUTION
 

@@ -179,20 +179,22 @@ check("update_softmax", update_softmax)
 #
 # ★★★ · 30 minutes
 #
-# Now include the values. Go through keys and values block by block, and compute the output of attention,
+# Now include the values, and something that the chapter's function doesn't have. Because weights sum to one, some heads give much of it to a token from which they need little, an attention sink (chapter 14). Some
+# models, such as gpt-oss, have a sink that is no token: beside those of the keys, each query gets one more score, a learned number $b$, without a key and without a value. It takes part in the softmax, so the
+# weights of the keys sum to less than one, and a head can attend to nothing at all. With $s = QK^\top / \sqrt{d_k}$, the output of a query is
 #
-# $$\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}}\right)V,$$
+# $$\frac{\sum_j e^{s_j}\, v_j}{e^b + \sum_j e^{s_j}}.$$
 #
-# without ever storing all scores of a query. Besides the maximum and the sum of the exponentials, keep the **weighted sum of the values**, with the exponentials as weights. It is relative to the maximum, too. At
+# Go through keys and values block by block, without ever storing all scores of a query. Besides the maximum and the sum of the exponentials, keep the **weighted sum of the values**, with the exponentials as weights. It is relative to the maximum, too. At
 # the very end, divide it by the sum of the exponentials.
 #
-# The check rejects PyTorch's own attention, and code that stores the scores of more than one block at once, whether in one table or in a list of blocks. The last block may be shorter than the others. The inputs include large scores.
+# In the code, $b$ is called `sink`. The check rejects PyTorch's own attention, and code that stores the scores of more than one block at once, whether in one table or in a list of blocks. The last block may be shorter than the others. The inputs include large scores and a large `sink`, positive or negative.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # three running results: maximum and total, (…, n_query, 1), and the weighted sum, (…, n_query, d_k)
-# what do they begin with, so that the first block needs no special case?
+# what do they begin with, if the sink is the first score, and its value is zero? then no block needs a special case
 # `split` cuts a tensor into blocks of a given size along a given axis
 # each block: its scores, (…, n_query, block), and then the step of blank 2, for two sums instead of one
 # ```
@@ -209,17 +211,18 @@ check("update_softmax", update_softmax)
 
 # %% tags=["answer"]
 # answer: blockwise_attention
-def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    """The output of attention, computed block by block.
+def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    """The output of attention with a sink, computed block by block.
 
     query: (..., n_query, d_k), with any number of axes before these two
     key, value: (..., n_key, d_k)
     block: the largest number of keys to process at a time
+    sink: one more score of each query, without a value
     returns: (..., n_query, d_k)
     """
     ### BEGIN SOLUTION
-    maximum = torch.full_like(query[..., :1], -math.inf)  # (..., n_query, 1)
-    total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
+    maximum = torch.full_like(query[..., :1], sink)  # (..., n_query, 1)
+    total, weighted = torch.ones_like(maximum), torch.zeros_like(query)
     for k, v in zip(key.split(block, dim=-2), value.split(block, dim=-2), strict=True):
         scores = query @ k.mT / math.sqrt(query.size(-1))  # (..., n_query, block)
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))

@@ -764,6 +764,8 @@ PRODUCTS = {"matmul", "__matmul__", "bmm", "mm", "einsum", "linear"}
 class _RefuseManyScores(TorchFunctionMode):
     """Refuse scores of more keys than a block has: in one tensor, either way round, or in tensors kept one by one.
 
+    A table may have one more column, for the sink.
+
     The inputs have a d_k that is neither the number of queries nor that of keys, and in some of them d_k + 1 isn't,
     either.
     """
@@ -787,7 +789,7 @@ class _RefuseManyScores(TorchFunctionMode):
         if self._n_query in sizes:
             sizes.remove(self._n_query)
         widest = max(sizes, default=0)
-        if widest > self._block and not (widest == self._n_blocks and made_by not in PRODUCTS):
+        if widest > self._block + 1 and not (widest == self._n_blocks and made_by not in PRODUCTS):
             raise RefusedError(
                 f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
                 f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "
@@ -795,7 +797,7 @@ class _RefuseManyScores(TorchFunctionMode):
                 "stay together."
             )
         if (
-            widest == self._block and self._n_blocks > MOST_TABLES and not new.requires_grad
+            widest in (self._block, self._block + 1) and self._n_blocks > MOST_TABLES and not new.requires_grad
         ):  # for a gradient, PyTorch keeps tables itself
             self._kept = [*(table for table in self._kept if table() is not None), weakref.ref(new)]
             if len(self._kept) > MOST_TABLES:
@@ -823,28 +825,50 @@ def _block_by_block(inputs: Inputs) -> Iterator[None]:
         "key": torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [0.0, 0.0], [4.0, 2.0], [1.0, 3.0]]),
         "value": torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 2.0], [3.0, 1.0], [1.0, 4.0]]),
         "block": 4,
+        "sink": 1.0,
     },
-    {"query": numbers(3, 4), "key": numbers(6, 4, seed=1), "value": numbers(6, 4, seed=2), "block": 2},
+    {"query": numbers(3, 4), "key": numbers(6, 4, seed=1), "value": numbers(6, 4, seed=2), "block": 1, "sink": -0.5},
     {
         "query": 80 * numbers(2, 2, 3, 4, seed=3),
         "key": numbers(2, 2, 7, 4, seed=4),
         "value": numbers(2, 2, 7, 4, seed=5),
         "block": 3,
+        "sink": 30.0,
     },
     {
         "query": torch.tensor([[300.0, 0.0], [2.0, 100.0], [0.0, 250.0]]),
         "key": torch.tensor([[-1.0, -2.0], [-1.001, -2.0], [-2.0, -1.99], [-3.0, -4.0], [-1.0, -2.01], [-2.0, -3.0]]),
         "value": torch.tensor([[1.0, 2.0], [2.0, 4.0], [3.0, -1.0], [0.0, 2.0], [5.0, 1.0], [4.0, 3.0]]),
         "block": 4,
+        "sink": -213.0,
     },
-    {"query": numbers(1, 1, 2, seed=6), "key": numbers(1, 6, 2, seed=7), "value": numbers(1, 6, 2, seed=8), "block": 2},
-    {"query": numbers(1, 2, seed=9), "key": numbers(1, 2, seed=10), "value": numbers(1, 2, seed=11), "block": 1},
-    {"query": numbers(3, 6), "key": numbers(80, 6, seed=1), "value": numbers(80, 6, seed=2), "block": 5},
+    {
+        "query": numbers(1, 1, 2, seed=6),
+        "key": numbers(1, 6, 2, seed=7),
+        "value": numbers(1, 6, 2, seed=8),
+        "block": 2,
+        "sink": 0.3,
+    },
+    {
+        "query": numbers(1, 2, seed=9),
+        "key": numbers(1, 2, seed=10),
+        "value": numbers(1, 2, seed=11),
+        "block": 1,
+        "sink": -1.5,
+    },
+    {"query": numbers(3, 6), "key": numbers(80, 6, seed=1), "value": numbers(80, 6, seed=2), "block": 5, "sink": 2.0},
     guard=_block_by_block,
 )
-def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    """The package's, with all scores at once."""
-    return attention(query, key, value)[0]
+def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    """With all scores at once."""
+    return _attention(query, key, value, sink)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, sink: float) -> Tensor:
+    """The package's, with a key whose score is that of the sink, and whose value is zero."""
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    scores = torch.cat([torch.full_like(query[..., :1], sink), scores], dim=-1)
+    return scores.softmax(dim=-1)[..., 1:] @ value
 
 
 def _flash(
@@ -852,16 +876,18 @@ def _flash(
     key: Tensor,
     value: Tensor,
     block: int,
+    sink: float,
     corrects: tuple[bool, bool] = (True, True),
     sign: int = 1,
     divisor: float | None = None,
     raises: bool = True,
-    start: float = -math.inf,
+    start: float | None = None,
     transpose: Callable[[Tensor], Tensor] = lambda k: k.mT,
 ) -> tuple[Tensor, Tensor]:
     """The weighted sum of values and the sum of the exponentials, with a switch for each way to get them wrong."""
-    maximum = query.new_full((*query.shape[:-1], 1), start)
-    total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
+    maximum, total, weighted = _start(query, sink)
+    if start is not None:  # then the sink comes last
+        maximum, total = torch.full_like(maximum, start), torch.zeros_like(total)
     for k, v in zip(key.split(block, dim=-2), value.split(block, dim=-2), strict=True):
         scores = query @ transpose(k) / (divisor or math.sqrt(query.size(-1)))
         of_block = scores.amax(dim=-1, keepdim=True)
@@ -871,15 +897,101 @@ def _flash(
         total = (total * correction if corrects[0] else total) + e.sum(dim=-1, keepdim=True)
         weighted = (weighted * correction if corrects[1] else weighted) + e @ v
         maximum = new_maximum
-    return weighted, total
+    return weighted, total if start is None else total + (sink - maximum).exp()
+
+
+@blockwise_attention.mistake(
+    "the sink is left out",
+    "This is attention without a sink: the weights of the keys sum to one. The sink takes part in the softmax as well, "
+    "so it belongs to the sum of the exponentials. If you do count it: is it still there after the first correction?",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return attention(query, key, value)[0]
+
+
+@blockwise_attention.mistake(
+    "a sink for each block",
+    "You count the sink again in each block. There is one for the whole row of scores: count it once, before the first "
+    "block or after the last one.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
+    total = torch.zeros_like(total)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True) + (sink - new_maximum).exp()
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
+    return weighted / total
+
+
+@blockwise_attention.mistake(
+    "the sink's exponential isn't relative to the maximum",
+    "You add the exponential of the sink itself. All other exponentials of the sum are relative to the maximum, and "
+    "this one has to be as well.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    output, total = attention(query, key, value)[0], _sum_of_exponentials(query, key)
+    return output * total / (total + torch.tensor(sink).exp())
+
+
+@blockwise_attention.mistake(
+    "1 in place of the sink's exponential",
+    "You add 1 to the sum of the exponentials at the end. By then the sum is relative to the largest score, and so is "
+    "the exponential of the sink. It would be 1 only if the sink were the maximum.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    output, total = attention(query, key, value)[0], _sum_of_exponentials(query, key)
+    return output * total / (total + 1)
+
+
+def _sum_of_exponentials(query: Tensor, key: Tensor) -> Tensor:
+    """The sum relative to the largest score, without the sink."""
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    return (scores - scores.amax(dim=-1, keepdim=True)).exp().sum(dim=-1, keepdim=True)
+
+
+@blockwise_attention.mistake(
+    "the sink divided by the root of d_k",
+    "You divide the sink by the root of d_k. Only dot products need that: the sink is a score as it is.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _attention(query, key, value, sink / math.sqrt(query.size(-1)))
+
+
+@blockwise_attention.mistake(
+    "a value for the sink",
+    "Your weighted sum contains a value of ones for the sink. The sink has no value: it begins with zeros.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    sinks = torch.full_like(query[..., :1], sink)
+    scores = torch.cat([sinks, query @ key.mT / math.sqrt(query.size(-1))], dim=-1)
+    return scores.softmax(dim=-1) @ torch.cat([torch.ones_like(value[..., :1, :]), value], dim=-2)
+
+
+@blockwise_attention.mistake(
+    "the new maximum isn't kept",
+    "At the end of each block, the new maximum has to become the old one. Yours stays what it was at the beginning.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
+    for scores, v in _blocks(query, key, value, block):
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+    return weighted / total
 
 
 @blockwise_attention.mistake(
     "a softmax for each block, added",
     "You apply a softmax within each block and add the results, so the weights of a query sum to the number of blocks. "
-    "All blocks together should share one softmax.",
+    "All blocks together should share one softmax, and the sink takes part in it.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     return torch.stack(_outputs_of_blocks(query, key, value, block)).sum(dim=0)
 
 
@@ -888,11 +1000,12 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You apply a softmax within each block and average the results, so each block gets the same weight. A block with "
     "large scores should get more.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     return torch.stack(_outputs_of_blocks(query, key, value, block)).mean(dim=0)
 
 
 def _outputs_of_blocks(query: Tensor, key: Tensor, value: Tensor, block: int) -> list[Tensor]:
+    """With a softmax for each, without the sink."""
     blocks = zip(key.split(block, dim=-2), value.split(block, dim=-2), strict=True)
     return [attention(query, k, v)[0] for k, v in blocks]
 
@@ -903,8 +1016,8 @@ def _outputs_of_blocks(query: Tensor, key: Tensor, value: Tensor, block: int) ->
     "the exponentials and the weighted sum. If you do so: is the old maximum still there when you compute the "
     "correction?",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, corrects=(False, False))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, corrects=(False, False))
     return weighted / total
 
 
@@ -913,8 +1026,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You correct the sum of the exponentials. The weighted sum of the values consists of the same exponentials, and "
     "needs the same correction.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, corrects=(True, False))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, corrects=(True, False))
     return weighted / total
 
 
@@ -923,18 +1036,18 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You correct the weighted sum of the values. The sum of the exponentials, by which it is divided, needs the same "
     "correction.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, corrects=(False, True))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, corrects=(False, True))
     return weighted / total
 
 
 @blockwise_attention.mistake(
     "corrected the wrong way",
-    "Your correction grows when the maximum rises, and even begins with infinity. Relative to a larger maximum, "
-    "exponentials are smaller: swap the two maxima. Or does your maximum begin with plus infinity?",
+    "Your correction grows when the maximum rises. Relative to a larger maximum, exponentials are smaller: swap the "
+    "two maxima.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, sign=-1)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, sign=-1)
     return weighted / total
 
 
@@ -942,8 +1055,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "not divided at the end",
     "This is a sum with weights that don't sum to one. Divide it by the sum of the exponentials at the end.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    return _flash(query, key, value, block)[0]
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _flash(query, key, value, block, sink)[0]
 
 
 @blockwise_attention.mistake(
@@ -951,9 +1064,9 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "This works for small scores, but for large ones the exponentials are infinite. Subtract the maximum so far, and "
     "correct when it rises.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     e = (query @ key.mT / math.sqrt(query.size(-1))).exp()
-    return e @ value / e.sum(dim=-1, keepdim=True)
+    return e @ value / (e.sum(dim=-1, keepdim=True) + math.exp(sink))
 
 
 @blockwise_attention.mistake(
@@ -961,18 +1074,18 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You replace the maximum by that of the block, even if it was larger before. This works for small scores, but if "
     "the maximum falls by a lot, your correction is infinite. Take the larger one of the two.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, raises=False)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, raises=False)
     return weighted / total
 
 
 @blockwise_attention.mistake(
     "the maximum begins with 0",
     "Your maximum begins with 0, or another number that isn't small enough, and stays there if all scores of a query "
-    "are smaller. If they are much smaller, all exponentials are 0, and you divide by 0. Begin with minus infinity.",
+    "are smaller. If they are much smaller, all exponentials are 0, and you divide by 0. Begin with the sink.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, start=0.0)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, start=0.0)
     return weighted / total
 
 
@@ -981,17 +1094,16 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You leave out the keys of the last block if it is shorter than the others. The number of keys needn't be a "
     "multiple of the block size.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     whole = key.size(-2) // block * block
-    return attention(query, key[..., :whole, :], value[..., :whole, :])[0]
+    return _attention(query, key[..., :whole, :], value[..., :whole, :], sink)
 
 
 @blockwise_attention.mistake(
     "only the last block",
-    "Your result contains only the last block. Either you overwrite the sums, or you never keep the new maximum, and "
-    "then the correction is 0.",
+    "Your result contains only the last block. Do you overwrite both sums in each block?",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     return _outputs_of_blocks(query, key, value, block)[-1]
 
 
@@ -1000,20 +1112,20 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You transpose the keys with `.T`, which reverses all axes. With several texts and heads, those would change "
     "places, too. Swap only the last two.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, transpose=lambda k: k.permute(*reversed(range(k.dim()))))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, transpose=lambda k: k.permute(*reversed(range(k.dim()))))
     return weighted / total
 
 
 @blockwise_attention.mistake("the scores aren't scaled", "Your scores aren't divided by the root of d_k.")
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=1)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=1)
     return weighted / total
 
 
 @blockwise_attention.mistake("divided by d_k", "You divide the scores by d_k. Divide them by its root.")
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=query.size(-1))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=query.size(-1))
     return weighted / total
 
 
@@ -1026,18 +1138,18 @@ def _blocks(
         yield query @ k.mT / math.sqrt(query.size(-1)), v
 
 
-def _start(query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The maximum, the sum of the exponentials and the weighted sum before the first block."""
-    maximum = torch.full_like(query[..., :1], -math.inf)
-    return maximum, torch.zeros_like(maximum), torch.zeros_like(query)
+def _start(query: Tensor, sink: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The maximum, the sum of the exponentials and the weighted sum before the first block, when the sink is all."""
+    maximum = torch.full_like(query[..., :1], sink)
+    return maximum, torch.ones_like(maximum), torch.zeros_like(query)
 
 
 @blockwise_attention.mistake(
     "divided by the number of keys",
     "You divide the weighted sum by the number of keys. Divide it by the sum of the exponentials.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    return _flash(query, key, value, block)[0] / key.size(-2)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _flash(query, key, value, block, sink)[0] / key.size(-2)
 
 
 @blockwise_attention.mistake(
@@ -1045,8 +1157,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You divide the weighted sum after each block, and go on adding to the quotient. Keep the sum as it is, and divide "
     "once at the end.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1062,8 +1174,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "divided after each block and at the end",
     "You divide the weighted sum after each block, and once more at the end. Divide only at the end.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1079,8 +1191,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "multiplied by the root of d_k",
     "You multiply the scores by the root of d_k. Divide them by it.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=1 / math.sqrt(query.size(-1)))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=1 / math.sqrt(query.size(-1)))
     return weighted / total
 
 
@@ -1088,8 +1200,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "the root of the block size",
     "You divide the scores by the root of the block size. Divide them by the root of d_k, the length of a query.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(block))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=math.sqrt(block))
     return weighted / total
 
 
@@ -1097,8 +1209,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "the root of the number of keys",
     "You divide the scores by the root of the number of keys. Divide them by the root of d_k, the length of a query.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(key.size(-2)))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=math.sqrt(key.size(-2)))
     return weighted / total
 
 
@@ -1107,8 +1219,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You divide the scores by the root of the number of queries. Divide them by the root of d_k, the length of each "
     "query.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, divisor=math.sqrt(query.size(-2)))
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, divisor=math.sqrt(query.size(-2)))
     return weighted / total
 
 
@@ -1117,9 +1229,9 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You divide by the root of d_k only inside the exponentials of a block. The correction then compares maxima that "
     "aren't scaled. Scale the scores before anything else.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     root = math.sqrt(query.size(-1))
-    maximum, total, weighted = _start(query)
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query * root, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1134,8 +1246,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "the exponentials averaged",
     "You average the exponentials of a block. The weighted sum has to be divided by their sum.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1151,8 +1263,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You take the largest score of the whole block. Each query has a maximum of its own: relative to a far larger one, "
     "all its exponentials are 0, and 0 divided by 0 is NaN.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.max())
         correction = (maximum - new_maximum).exp()
@@ -1167,9 +1279,9 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "the first block left out",
     "Your result lacks the first block of keys. Where do you begin?",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     rest = key[..., block:, :], value[..., block:, :]
-    weighted, total = _flash(query, *rest, block) if rest[0].size(-2) else _start(query)[:0:-1]
+    weighted, total = _flash(query, *rest, block, sink) if rest[0].size(-2) else _start(query, sink)[:0:-1]
     return weighted / total
 
 
@@ -1177,17 +1289,17 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "only the first block",
     "Your result contains only the first block of keys. Does your code return inside the loop?",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    return _outputs_of_blocks(query, key, value, block)[0]
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _attention(query, key[..., :block, :], value[..., :block, :], sink)
 
 
 @blockwise_attention.mistake(
     "as many keys as queries",
     "Your blocks end where the queries end. There may be more keys than queries, so go through all keys.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     n = math.ceil(query.size(-2) / block) * block
-    return attention(query, key[..., :n, :], value[..., :n, :])[0]
+    return _attention(query, key[..., :n, :], value[..., :n, :], sink)
 
 
 @blockwise_attention.mistake(
@@ -1195,17 +1307,17 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "Right if there are only two axes. With more, the first one belongs to the texts: the keys are along the last axis "
     "but one.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     n = math.ceil(key.size(0) / block) * block
-    return attention(query, key[..., :n, :], value[..., :n, :])[0]
+    return _attention(query, key[..., :n, :], value[..., :n, :], sink)
 
 
 @blockwise_attention.mistake(
     "both sums overwritten",
     "After each block your sums contain only that block. Add it to what you have summed so far, corrected.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         e = (scores - new_maximum).exp()
@@ -1220,8 +1332,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "Your weighted sum contains only the last block, while the sum of the exponentials contains all of them. Add each "
     "block to what you have so far, corrected.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1237,8 +1349,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "Your blocks begin one key apart and overlap, so most keys count several times. Each block begins where the one "
     "before it ends.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block, step=1):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1254,17 +1366,17 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You fill up the last block with keys of zeros. They have the score 0, and so they get a weight as if they were "
     "keys. Let the last block be shorter.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     rows = (0, 0, 0, -key.size(-2) % block)
-    return attention(query, nn.functional.pad(key, rows), nn.functional.pad(value, rows))[0]
+    return _attention(query, nn.functional.pad(key, rows), nn.functional.pad(value, rows), sink)
 
 
 @blockwise_attention.mistake(
     "powers of 2",
     "You compute powers of 2. An exponential is a power of e.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    return attention(query * math.log(2), key, value)[0]
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _attention(query * math.log(2), key, value, sink * math.log(2))
 
 
 @blockwise_attention.mistake(
@@ -1272,8 +1384,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You take a softmax of the scores of a block, which makes every block weigh the same. Take exponentials relative "
     "to the maximum, and divide only at the end.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1289,8 +1401,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "In the weighted sum you weight the values of a block by a softmax. Weight them by the same exponentials that you "
     "add up.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1305,8 +1417,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "weighted by the scores",
     "You weight the values by the scores themselves. Weight them by the exponentials.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1321,8 +1433,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "the keys weighted instead of the values",
     "You sum up keys. The keys decide only the weights: sum up the values.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    return attention(query, key, key)[0]
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    return _attention(query, key, key, sink)
 
 
 @blockwise_attention.mistake(
@@ -1330,8 +1442,8 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You correct the sums after adding the new block. Its exponentials are relative to the new maximum already: "
     "correct what you had before, and then add.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = _start(query)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = _start(query, sink)
     for scores, v in _blocks(query, key, value, block):
         new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
         correction = (maximum - new_maximum).exp()
@@ -1347,17 +1459,17 @@ def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
     "You apply a softmax within each block, and put the results one below the other. A query has one output: all "
     "blocks together share one softmax, and their contributions are added.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     return torch.cat(_outputs_of_blocks(query, key, value, block), dim=-2)
 
 
 @blockwise_attention.mistake(
     "the maximum begins with -100",
     "Your maximum begins with a negative number that isn't small enough. If all scores of a query are far below it, "
-    "all exponentials are 0, and you divide by 0. Begin with minus infinity.",
+    "all exponentials are 0, and you divide by 0. Begin with the sink.",
 )
-def _(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    weighted, total = _flash(query, key, value, block, start=-100.0)
+def _(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    weighted, total = _flash(query, key, value, block, sink, start=-100.0)
     return weighted / total
 
 

@@ -321,12 +321,12 @@ def test_several_gpus_compute_the_gradient_of_one() -> None:
     torch.testing.assert_close(together, gradient(0, 20))
 
 
-def whole_table(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def whole_table(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     e = (query @ key.mT / math.sqrt(key.size(-1))).exp()
     return e @ value / e.sum(-1, keepdim=True)
 
 
-def joined_table(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def joined_table(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     table = torch.cat([query @ k.mT / math.sqrt(key.size(-1)) for k in key.split(block, -2)], -1)
     return table.softmax(-1) @ value
 
@@ -337,7 +337,7 @@ def test_flashattention_never_has_all_scores(answer: Any) -> None:
     assert said.startswith(
         "✗ blockwise_attention: the scores of too many keys at once\nYour code makes a table of shape (3, 6), "
     )
-    fused = message("blockwise_attention", lambda q, k, v, _: nn.functional.scaled_dot_product_attention(q, k, v))
+    fused = message("blockwise_attention", lambda q, k, v, *_: nn.functional.scaled_dot_product_attention(q, k, v))
     assert fused.startswith("✗ blockwise_attention: a ready-made function\n")
 
 
@@ -1066,8 +1066,8 @@ def softmax_of_one_table(maximum: Tensor, total: Tensor, scores: Tensor) -> tupl
     return together.max(1).values, total * e[:, 0] + e[:, 1:].sum(1)
 
 
-def flash_by_logsumexp(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    output, logarithm = torch.zeros_like(query), torch.full_like(query[..., :1], -math.inf)
+def flash_by_logsumexp(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    output, logarithm = torch.zeros_like(query), torch.full_like(query[..., :1], sink)
     for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
         s = query @ k.mT * query.size(-1) ** -0.5
         both = torch.logaddexp(logarithm, s.logsumexp(-1, keepdim=True))
@@ -1076,8 +1076,8 @@ def flash_by_logsumexp(query: Tensor, key: Tensor, value: Tensor, block: int) ->
     return output
 
 
-def flash_by_slices(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum, total, weighted = torch.tensor(-math.inf), torch.tensor(0.0), torch.tensor(0.0)
+def flash_by_slices(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum, total, weighted = torch.tensor(sink), torch.tensor(1.0), torch.tensor(0.0)
     for start in range(0, key.shape[-2], block):
         keys, values = (t[..., start : start + block, :] for t in (key, value))
         scores = torch.einsum("...qd,...kd->...qk", query, keys) / math.sqrt(query.shape[-1])

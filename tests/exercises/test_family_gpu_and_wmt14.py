@@ -29,7 +29,7 @@ def first_line(name: str, answer: Any) -> str:
 
 
 def flash_with(blocks: Callable[[Tensor, int], Any], transpose: Callable[[Tensor], Tensor] = lambda k: k.mT) -> Any:
-    def answer(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    def answer(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
         maximum = torch.full_like(query[..., :1], -math.inf)
         total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
         for k, v in zip(blocks(key, block), blocks(value, block), strict=True):
@@ -38,16 +38,38 @@ def flash_with(blocks: Callable[[Tensor, int], Any], transpose: Callable[[Tensor
             e, correction = (scores - new).exp(), (maximum - new).exp()
             total = total * correction + e.sum(-1, keepdim=True)
             weighted, maximum = weighted * correction + e @ v, new
-        return weighted / total
+        return weighted / (total + (sink - maximum).exp())
 
     return answer
 
 
-def table_transposed(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def flash_with_a_sink(add: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Any:
+    """The chapter's function, with the sink added to the sum at the end."""
+
+    def answer(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+        maximum = query.new_full((*query.shape[:-1], 1), -math.inf)
+        total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
+        for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
+            scores = query @ k.mT / math.sqrt(query.size(-1))
+            new_maximum = torch.maximum(maximum, scores.amax(-1, keepdim=True))
+            correction = (maximum - new_maximum).exp()
+            e = (scores - new_maximum).exp()
+            total = total * correction + e.sum(-1, keepdim=True)
+            weighted = weighted * correction + e @ v
+            maximum = new_maximum
+        return weighted / add(total, torch.tensor(sink), maximum)
+
+    return answer
+
+
+flash_of_the_chapter = flash_with_a_sink(lambda total, sink, maximum: total)
+
+
+def table_transposed(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     return (key @ query.mT / math.sqrt(key.size(-1))).softmax(-2).mT @ value
 
 
-def table_split_afterwards(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def table_split_afterwards(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     columns = (query @ key.mT / math.sqrt(key.size(-1))).split(block, -1)
     highest = torch.stack([c.amax(-1, keepdim=True) for c in columns]).amax(0)
     e = [(c - highest).exp() for c in columns]
@@ -55,9 +77,9 @@ def table_split_afterwards(query: Tensor, key: Tensor, value: Tensor, block: int
     return weighted / sum(part.sum(-1, keepdim=True) for part in e)
 
 
-def row_of_each_query(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def row_of_each_query(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     if query.dim() > 2:
-        return torch.stack([row_of_each_query(q, k, v, block) for q, k, v in zip(query, key, value, strict=True)])
+        return torch.stack([row_of_each_query(q, k, v, block, sink) for q, k, v in zip(query, key, value, strict=True)])
     return torch.stack([(key @ q / math.sqrt(len(q))).softmax(0) @ value for q in query])
 
 
@@ -67,7 +89,7 @@ def test_no_table_of_all_scores_is_accepted(answer: Any) -> None:
 
 
 def test_all_blocks_of_scores_in_a_list_are_not_accepted() -> None:
-    def answer(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    def answer(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
         scores = [query @ k.mT / math.sqrt(query.size(-1)) for k in key.split(block, -2)]
         highest = torch.stack([s.amax(-1, keepdim=True) for s in scores]).amax(0)
         total = sum((s - highest).exp().sum(-1, keepdim=True) for s in scores)
@@ -80,27 +102,27 @@ def test_all_blocks_of_scores_in_a_list_are_not_accepted() -> None:
     ]
 
 
-def a_column_for_each_block(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    logarithms, outputs = [], []
+def a_column_for_each_block(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    logarithms, outputs = [torch.full_like(query[..., 0], sink)], [torch.zeros_like(query)]
     for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
         scores = query @ k.mT / math.sqrt(query.size(-1))
         logarithms.append(scores.logsumexp(-1))
         outputs.append(scores.softmax(-1) @ v)
-    shares = torch.stack(logarithms, -1).softmax(-1)  # (…, n_query, number of blocks)
+    shares = torch.stack(logarithms, -1).softmax(-1)  # (…, n_query, 1 + number of blocks)
     return (shares[..., None] * torch.stack(outputs, -2)).sum(-2)
 
 
-def each_block_twice(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+def each_block_twice(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     query = query / math.sqrt(query.size(-1))
     keys, values = ([part.clone() for part in x.split(block, -2)] for x in (key, value))
-    highest = torch.stack([(query @ k.mT).amax(-1, keepdim=True) for k in keys]).amax(0)
-    total = sum((query @ k.mT - highest).exp().sum(-1, keepdim=True) for k in keys)
+    highest = torch.stack([(query @ k.mT).amax(-1, keepdim=True) for k in keys]).amax(0).clamp(min=sink)
+    total = sum((query @ k.mT - highest).exp().sum(-1, keepdim=True) for k in keys) + (sink - highest).exp()
     return sum((query @ k.mT - highest).exp() @ v for k, v in zip(keys, values, strict=True)) / total
 
 
-def sums_as_a_column_of_values(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
-    maximum = torch.full_like(query[..., :1], -math.inf)
-    weighted: Any = 0
+def sums_as_a_column_of_values(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
+    maximum = torch.full_like(query[..., :1], sink)
+    weighted = torch.cat([torch.zeros_like(query), torch.ones_like(maximum)], -1)
     for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
         v = torch.cat([v, torch.ones_like(v[..., :1])], -1)
         scores = query @ k.mT / math.sqrt(query.size(-1))
@@ -374,7 +396,12 @@ def attention_work(n: int, m: int, keys: int) -> int:
          "the old sum as a single exponential"),
         ("update_softmax", softmax_with(lambda m, t, s, new: t * (m - new).exp() + (s - new[:, None]).exp().mean(-1)),
          "averaged over the block"),
-        ("blockwise_attention", lambda q, k, v, block: torch.cat([
+        ("blockwise_attention", flash_of_the_chapter, "the sink is left out"),
+        ("blockwise_attention", flash_with_a_sink(lambda total, sink, maximum: total + sink.exp()),
+         "the sink's exponential isn't relative to the maximum"),
+        ("blockwise_attention", flash_with_a_sink(lambda total, sink, maximum: total + 1),
+         "1 in place of the sink's exponential"),
+        ("blockwise_attention", lambda q, k, v, block, sink: torch.cat([
             (q @ a.mT / math.sqrt(q.size(-1))).softmax(-1) @ b
             for a, b in zip(k.split(block, -2), v.split(block, -2), strict=True)], -2),
          "the outputs of the blocks in a row"),

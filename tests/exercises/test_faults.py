@@ -171,9 +171,7 @@ def test_a_changed_input_is_named(exercise: Exercise) -> None:
             assert judged(exercise, answer).startswith(f"it changes its input `{name}`\nYour result is right, but ")
 
 
-SAME_SHAPES = set(
-    "masked_softmax batch_loss accumulated_gradient adam_step blockwise_attention mean_loss translation_loss".split()
-)
+SAME_SHAPES = set("masked_softmax batch_loss accumulated_gradient adam_step mean_loss translation_loss".split())
 """Two of their fixed inputs have the same shape, so that a remembered result is wrong before fresh inputs are drawn."""
 
 

@@ -67,14 +67,6 @@ EQUIVALENT = {
         "roofline",
         "return (flop / n_bytes, max(arithmetic, traffic), arithmetic >= traffic)",
     ): "when both take equally long, it is neither compute-bound nor memory-bound",
-    (
-        "blockwise_attention",
-        "total, weighted = (torch.zeros_like(query), torch.zeros_like(maximum))",
-    ): "both are broadcast to the width of what is added to them",
-    (
-        "blockwise_attention",
-        "total, weighted = (torch.zeros_like(maximum), query)",
-    ): "what it begins with is multiplied by the first correction, which is zero",
     ("update_softmax", "new_maximum = torch.maximum(maximum, scores.amax(dim=1))"): LAST_OF_TWO,
     ("update_softmax", "return (new_maximum, total * correction + exponentials.sum(dim=1))"): LAST_OF_TWO,
     (
