@@ -758,7 +758,7 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 MOST_TABLES = 12
 """More tables of a block's scores than any answer needs at once; the last inputs have more blocks."""
 PRODUCTS = {"matmul", "__matmul__", "bmm", "mm", "einsum", "linear"}
-"""Functions that compute scores; others may have a column for each block."""
+"""Functions that compute scores; others may have a column for each block, and one for the sink."""
 
 
 class _RefuseManyScores(TorchFunctionMode):
@@ -789,7 +789,9 @@ class _RefuseManyScores(TorchFunctionMode):
         if self._n_query in sizes:
             sizes.remove(self._n_query)
         widest = max(sizes, default=0)
-        if widest > self._block + 1 and not (widest == self._n_blocks and made_by not in PRODUCTS):
+        if widest > self._block + 1 and not (
+            widest in (self._n_blocks, self._n_blocks + 1) and made_by not in PRODUCTS
+        ):
             raise RefusedError(
                 f"{TOO_MANY}\nYour code makes a table of shape {tuple(new.shape)}, with more keys than a block has. "
                 f"{NEVER_ALL}\nIf you do cut the keys into blocks, check along which axis: theirs is the last but one. "

@@ -66,7 +66,8 @@ flash_of_the_chapter = flash_with_a_sink(lambda total, sink, maximum: total)
 
 
 def table_transposed(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
-    return (key @ query.mT / math.sqrt(key.size(-1))).softmax(-2).mT @ value
+    scores = key @ query.mT / math.sqrt(key.size(-1))
+    return torch.cat([scores, torch.full_like(scores[..., :1, :], sink)], -2).softmax(-2)[..., :-1, :].mT @ value
 
 
 def table_split_afterwards(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
@@ -74,13 +75,14 @@ def table_split_afterwards(query: Tensor, key: Tensor, value: Tensor, block: int
     highest = torch.stack([c.amax(-1, keepdim=True) for c in columns]).amax(0)
     e = [(c - highest).exp() for c in columns]
     weighted = sum(part @ v for part, v in zip(e, value.split(block, -2), strict=True))
-    return weighted / sum(part.sum(-1, keepdim=True) for part in e)
+    return weighted / (sum(part.sum(-1, keepdim=True) for part in e) + (sink - highest).exp())
 
 
 def row_of_each_query(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     if query.dim() > 2:
         return torch.stack([row_of_each_query(q, k, v, block, sink) for q, k, v in zip(query, key, value, strict=True)])
-    return torch.stack([(key @ q / math.sqrt(len(q))).softmax(0) @ value for q in query])
+    scores = [torch.cat([key @ q / math.sqrt(len(q)), torch.tensor([sink])]) for q in query]
+    return torch.stack([row.softmax(0)[:-1] @ value for row in scores])
 
 
 @pytest.mark.parametrize("answer", [table_transposed, table_split_afterwards, row_of_each_query])
@@ -92,7 +94,7 @@ def test_all_blocks_of_scores_in_a_list_are_not_accepted() -> None:
     def answer(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
         scores = [query @ k.mT / math.sqrt(query.size(-1)) for k in key.split(block, -2)]
         highest = torch.stack([s.amax(-1, keepdim=True) for s in scores]).amax(0)
-        total = sum((s - highest).exp().sum(-1, keepdim=True) for s in scores)
+        total = sum((s - highest).exp().sum(-1, keepdim=True) for s in scores) + (sink - highest).exp()
         return sum((s - highest).exp() @ v for s, v in zip(scores, value.split(block, -2), strict=True)) / total
 
     assert message("blockwise_attention", answer).splitlines()[:2] == [
