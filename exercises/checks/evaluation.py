@@ -270,6 +270,28 @@ def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
 
 
 @clipped_matches.mistake(
+    "a sentence where a list of sentences should be",
+    "You call `ngram_counts` with the words of a sentence. It takes a list of sentences, so it takes each word for a "
+    "sentence, and cuts it into characters. Put the sentence into a list.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    mine, there = _all_counts(hypothesis, n), Counter[tuple[str, ...]]()
+    for reference in references:
+        there |= _all_counts(reference, n)
+    return (mine & there).total(), mine.total()
+
+
+@clipped_matches.mistake(
+    "the hypothesis cut into characters",
+    "You pass `hypothesis` to `ngram_counts`, which takes a list of sentences: it takes each word for a sentence, and "
+    "cuts it into characters, so hardly anything matches. `references` is a list of sentences, but each reference "
+    "should be counted on its own.",
+)
+def _(hypothesis: list[str], references: Words, n: int) -> tuple[int, int]:
+    return (_all_counts(hypothesis, n) & _all_counts(references, n)).total(), max(len(hypothesis) - n + 1, 0)
+
+
+@clipped_matches.mistake(
     "not clipped",
     "You count an n-gram of the hypothesis as often as it occurs there. Each n-gram of a reference may be used only "
     "once.",

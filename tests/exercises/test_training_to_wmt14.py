@@ -410,6 +410,12 @@ def matches_by_maximum_of_the_references(hypothesis: list[str], references: Word
     return sum(max(mine[gram], there[gram]) for gram in there), sum(mine.values())
 
 
+def matches_of_the_chapter(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    count = TOPICS["evaluation"].given.ngram_counts
+    matched = Counter(count(hypothesis, n)) & Counter(count(reference, n))
+    return matched.total(), max(len(hypothesis) - n + 1, 0)
+
+
 def chrf_of_words(skip: bool) -> Any:
     def answer(hypothesis: str, reference: str) -> float:
         h, r = hypothesis.split(), reference.split()
@@ -445,6 +451,11 @@ def chrf_of_words(skip: bool) -> Any:
         ("clipped_matches", matches_by_maximum, "the larger count, even for n-grams that don't match"),
         ("clipped_matches", matches_by_maximum_of_the_references,
          "the larger count, for every n-gram of the references"),
+        ("clipped_matches", matches_of_the_chapter, "the hypothesis cut into characters"),
+        ("corpus_bleu", lambda hypotheses, references: 100 * float(all(
+            sum(TOPICS["evaluation"].given.clipped_matches(h, r, n)[0]
+                for h, r in zip(hypotheses, references, strict=True)) for n in (1, 2, 3, 4))),
+         "a reference where the list of references should be"),
         ("ngram_counts", lambda sentences, n: ngrams([word for words in sentences for word in words], n),
          "n-grams across the end of a sentence"),
         ("clipped_matches", lambda h, references, n: ((ngrams(h, n) & ngrams(references[0], n)).total(),
