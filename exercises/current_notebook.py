@@ -28,7 +28,8 @@ def grade_this_notebook(seconds: int = 10) -> None:
     text = f"error: {grade.failure}" if grade.failure else str(grade)
     print(text.replace(f"{folder}{os.sep}", ""))
     if not grade.path.is_relative_to(folder):
-        print(*record_grades([grade]), sep="\n", end="")
+        for note in record_grades([grade]):
+            print(note)
 
 
 def _current_notebook(folder: Path) -> Path:
