@@ -543,7 +543,7 @@ Row(
 # %% [markdown]
 # With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model copies its input, because its layers add so little to the residual stream. It is extremely confident and wrong, so its loss is far above that of a uniform guess, which was 6.91.
 #
-# Next we measure how much the sublayers add to the residual stream. Our **forward hook**, a function that PyTorch calls with every output of a module, records the size of that output:
+# Next we measure how much the sublayers add to the residual stream. A forward hook, as in [chapter 6](06_layers.ipynb), records the size of a module's output:
 
 
 # %%

@@ -93,7 +93,7 @@ assert captions.pieces(captions.encode(stuck))[:4] == [
 assert [word in german_words for word in stuck_words] == [True, False, False, True]
 
 # %% [markdown]
-# By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on the embedding matrix of [The full model](07_full_model.ipynb).
+# By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** The chapter builds on the embedding matrix of [The full model](07_full_model.ipynb).
 
 # %% tags=["hide-input"]
 Picture(

@@ -92,7 +92,7 @@ Picture(
 # %% [markdown]
 # By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five data bugs that raise no error.
 #
-# **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
+# **About 40 minutes.** The chapter builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 
 # %%
 import math

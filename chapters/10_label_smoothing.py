@@ -115,7 +115,7 @@ Row(
 # %% [markdown]
 # By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
-# **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
+# **About 30 minutes.** The chapter builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 
 # %% tags=["hide-input"]
 Picture(

@@ -128,7 +128,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # By the end you will be able to record a model's attention weights, tell whether a head's pattern could be chance, explain what a heat map of these weights can't show, and find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output with the one for another input).
 #
-# **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
+# **About 50 minutes.** The chapter builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 
 # %%
 from textwrap import fill

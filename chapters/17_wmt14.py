@@ -125,7 +125,7 @@ Captioned(
 #
 # This page goes through every step with a small model, in a few minutes on a CPU. You need a GPU only to train the full model.
 #
-# By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, and judge whether the loss and the score are right. An optional section near the end shows what to do when something fails, for example how to resume a run after a crash. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, and judge whether the loss and the score are right. An optional section near the end shows what to do when something fails, for example how to resume a run after a crash. **About 45 minutes.** The chapter builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math
