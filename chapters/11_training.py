@@ -130,7 +130,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to write a ten-line training step that matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, including a few minutes of training. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+# By the end you will be able to write a ten-line training step that matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, including a few minutes of training. The chapter builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math

@@ -206,7 +206,7 @@ assert shown == [42, 58], shown
 # %% [markdown]
 # The bars are computed from the H100's data sheet, as explained below, and assume 16-bit activations. Measured numbers are from the machine that ran this chapter, unless we say otherwise.
 #
-# By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+# By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. The chapter builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math

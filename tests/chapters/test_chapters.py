@@ -82,7 +82,7 @@ class TestEveryChapter:
             "a title and a paragraph, so that the figure comes soon"
         )
         introduction = prose(path).split("\n## ")[0]
-        for pattern in (r"[Yy]ou (can|will be able to)", r"\*\*About \d+ minutes", r"builds on|assumes|Builds on"):
+        for pattern in (r"[Yy]ou (can|will be able to)", r"\*\*About \d+ minutes", r"builds on|assumes"):
             assert re.search(pattern, introduction), f"the text before the first heading has no {pattern}"
 
     def test_heading_levels_increase_by_one(self, path: Path) -> None:
