@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-# torch.compile would start a pool of processes, each of which imports PyTorch, beside the processes that run the tests.
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+if not torch.cuda.is_available():
+    # torch.compile would start a pool of processes, each of which imports PyTorch, beside those that run the tests.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 if torch.cuda.is_available() or torch.__version__ < "2.10":
     # Autograd can't handle a simulated GPU beside a real one, which is better anyway: see tests/gpu. Before version

@@ -157,7 +157,7 @@ class Transformer(nn.Module):
         mask = padding_mask(source, PAD)
         for layer in self.encoder:
             x = layer(x, mask)
-        return self.encoder_norm(x), mask
+        return self.encoder_norm(x).to(x.dtype), mask  # on a GPU, autocast computes a norm in float32
 
     def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """Run the decoder, without its output layer.
@@ -183,7 +183,7 @@ class Transformer(nn.Module):
         mask = None if self.training else target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
-        return self.decoder_norm(x).to(x.dtype)  # on a GPU, autocast computes a norm in float32
+        return self.decoder_norm(x).to(x.dtype)  # as in `encode`
 
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
@@ -258,7 +258,7 @@ class Transformer(nn.Module):
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, self_cache, memory in zip(self.decoder, cache.self_attention, cache.cross_attention, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, self_cache)
-        return self.logits(self.decoder_norm(x).to(x.dtype))  # as in `decode`
+        return self.logits(self.decoder_norm(x).to(x.dtype))  # as in `encode`
 
 
 def _check_padding(target: Tensor) -> None:

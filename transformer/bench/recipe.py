@@ -28,6 +28,8 @@ from transformer.training.trainer import Trainer
 
 STEPS = 5
 """Training steps in a round. The benchmark waits for a GPU only after each round; training never does."""
+AVERAGED_STEPS = 30
+"""Steps over which the tokens of a step are averaged: a few batches are far smaller than the others."""
 CPU_FLOPS, QUICK_FLOPS = 5e11, 2e10
 """Batches are made smaller until a step needs at most about this many FLOPs: on a CPU, and with ``quick``."""
 MATMULS = 5
@@ -82,7 +84,7 @@ def step_tokens(recipe: Recipe, options: BenchmarkOptions) -> int:
 
 
 def step_facts(recipe: Recipe, options: BenchmarkOptions) -> dict[str, float]:
-    """Return the tokens, the FLOPs and the loading time of one step, each as the mean over the steps of a round.
+    """Return the tokens, the FLOPs and the loading time of one step, each as the mean over `AVERAGED_STEPS`.
 
     Returns:
         ``target_tokens`` and ``source_tokens``, without padding; ``padded_tokens``, both with padding; ``flops``,
@@ -93,20 +95,20 @@ def step_facts(recipe: Recipe, options: BenchmarkOptions) -> dict[str, float]:
     with _training_data(recipe, options) as data:
         sides = data.tokens("train")
     batches = Batches(*sides, config.batch_tokens // parts, config.seed, gradient_accumulation_steps=parts)
-    seconds, loaded = timed(Device(torch.device("cpu")), lambda: list(islice(batches, STEPS * parts)))
+    seconds, loaded = timed(Device(torch.device("cpu")), lambda: list(islice(batches, AVERAGED_STEPS * parts)))
     positions = [batch.source.numel() + batch.labels.numel() for batch in loaded]
     with torch.device("meta"):  # shapes without memory
         model = Transformer(recipe.model)
-    with count_flops(model) as counter:  # of two batches: the number per token is nearly the same in all
-        for batch in loaded[:2]:
+    with count_flops(model) as counter:  # of every fifth batch: the number per token is nearly the same in all
+        for batch in loaded[::5]:
             batch = batch.to(torch.device("meta"))
             model(batch.source, batch.decoder_input).sum().backward()
     return {
-        "target_tokens": sum(batch.n_tokens for batch in loaded) / STEPS,
-        "source_tokens": sum(int((batch.source != PAD).sum()) for batch in loaded) / STEPS,
-        "padded_tokens": sum(positions) / STEPS,
-        "flops": counter.get_total_flops() * sum(positions) / sum(positions[:2]) / STEPS,
-        "loading_seconds": seconds / STEPS,
+        "target_tokens": sum(batch.n_tokens for batch in loaded) / AVERAGED_STEPS,
+        "source_tokens": sum(int((batch.source != PAD).sum()) for batch in loaded) / AVERAGED_STEPS,
+        "padded_tokens": sum(positions) / AVERAGED_STEPS,
+        "flops": counter.get_total_flops() * sum(positions) / sum(positions[::5]) / AVERAGED_STEPS,
+        "loading_seconds": seconds / AVERAGED_STEPS,
     }
 
 
@@ -138,11 +140,15 @@ def _training_steps(
             settings = options.device, DistributedContext(), options.compiled
             with _training_data(recipe, options) as data:
                 trainer = Trainer(recipe.model, recipe.training, data, *settings)
+            on_gpu = options.device.type == "cuda"
             if change:
                 change(trainer)
-            elif options.device.type == "cuda":
+            elif on_gpu:
                 trainer.fit_batch_to_memory()
-                torch.cuda.reset_peak_memory_stats()  # forget the batches that didn't fit
+            if options.compiled and trainer.training_module._compiled_call_impl is None:
+                raise RuntimeError("it could not be compiled")
+            if on_gpu:  # forget the batches that didn't fit, and the uncompiled pass before the compilation
+                torch.cuda.reset_peak_memory_stats()
         before = trainer.progress.target_tokens
         for _ in range(STEPS):
             trainer.step()

@@ -115,7 +115,6 @@ def estimate_memory(
 
     encoder_layer = self_attention(source, batch.source) + feed_forward(source)
     cross_attention = sublayer(target) + attention(target, source, batch.source)
-    cross_attention += source * d_model * element_size if is_mixed else 0  # the encoder's output in the lower precision
     decoder_layer = self_attention(target, batch.target) + cross_attention + feed_forward(target)
 
     embedding = 4 * vocab_size * d_model  # a gradient of the embedding matrix

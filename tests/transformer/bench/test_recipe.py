@@ -18,7 +18,7 @@ from transformer.bench import recipe as module
 from transformer.bench import runner
 from transformer.bench.baselines import ModelWithCrossEntropy, TorchTransformer, use_torch_transformer
 from transformer.bench.benchmarks import run_benchmarks
-from transformer.bench.recipe import STEPS, step_facts, step_tokens, training
+from transformer.bench.recipe import AVERAGED_STEPS, STEPS, step_facts, step_tokens, training
 from transformer.bench.report import step_table
 from transformer.bench.runner import WARM_UP_ROUNDS, BenchmarkOptions, Measurement, run
 from transformer.cli import main
@@ -145,26 +145,43 @@ def test_step_facts_count_what_the_trainer_will_do(random_training_data: None, d
     recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
     counts = step_facts(recipe, QUICK)
     trainer = trainer_of(recipe, data)
-    batches = [next(trainer.batches) for _ in range(2 * STEPS)]
-    assert counts["target_tokens"] * STEPS == sum(int((batch.labels != PAD).sum()) for batch in batches)
-    assert counts["source_tokens"] * STEPS == sum(int((batch.source != PAD).sum()) for batch in batches)
-    assert counts["padded_tokens"] * STEPS == sum(b.source.numel() + b.labels.numel() for b in batches)
+    batches = [next(trainer.batches) for _ in range(2 * AVERAGED_STEPS)]
+    sums = {key: count * AVERAGED_STEPS for key, count in counts.items()}
+    assert sums["target_tokens"] == pytest.approx(sum(int((batch.labels != PAD).sum()) for batch in batches))
+    assert sums["source_tokens"] == pytest.approx(sum(int((batch.source != PAD).sum()) for batch in batches))
+    assert sums["padded_tokens"] == pytest.approx(sum(b.source.numel() + b.labels.numel() for b in batches))
     assert 250 < counts["target_tokens"] <= 300
     with count_flops(trainer.model) as counter:
         for batch in batches:
             batch_loss(trainer.model, batch, 0.1).backward()
-    assert counts["flops"] * STEPS == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert sums["flops"] == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
 def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     collate = batching.collate
 
     def slow(*args: object) -> Batch:
-        time.sleep(0.2)
+        time.sleep(0.02)
         return collate(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batching, "collate", slow)
-    assert step_facts(TINY, QUICK)["loading_seconds"] >= 0.2
+    assert step_facts(TINY, QUICK)["loading_seconds"] >= 0.02
+
+
+def test_the_mean_of_a_step_is_not_that_of_a_few_batches() -> None:
+    """One of the first five steps of the base model is less than half as large as the others."""
+    base = RECIPES["wmt14-base"]
+    tokens = step_facts(base, BenchmarkOptions(choose_device("cpu"), threads=1))["target_tokens"]
+    assert tokens > 0.95 * base.training.batch_tokens
+
+
+def test_a_model_that_could_not_be_compiled_is_not_measured_as_compiled(
+    in_process: None, random_training_data: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.training.trainer.compile_with_fallback", lambda *_: None)
+    rows = measured(options=replace(QUICK, compiled=True))
+    for name in ("ours", "torch.nn.Transformer"):
+        assert (rows[name].speeds, rows[name].error) == ([], "failed: it could not be compiled")
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
