@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -52,8 +53,8 @@ RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
 """A step is stopped after this time. A training run continues from its last checkpoint when the step is retried."""
 BASELINE_BATCH_SIZE = 1001
-"""Sentences that other implementations translate at once; they don't choose a number that fits into memory."""
-OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
+"""Sentences that other implementations translate at once, in one of two measurements; in the other, all at once."""
+OUTPUT_LENGTH = 30_000  # characters of a command's output that are kept
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ LARGE_BATCHES = ["--training.batch-tokens", "12000", "--training.steps", "4000",
 STEPS: dict[str, Step] = {
     "checks": Step(
         "Does the GPU compute the same as the CPU?",
-        ["pytest", "-q", "-m", "gpu", "tests/gpu"],
+        ["pytest", "-v", "--durations=15", "-m", "gpu", "tests/gpu"],
         ["pytest", "-q", "-m", "gpu", "tests/gpu", "--collect-only"],
     ),
     "attention": Step("Which of PyTorch's attention backends is fastest?", **_measure("attention")),
@@ -235,10 +236,11 @@ def measure(
         quick: With tiny sizes, on any device.
     """
     check_name(name, MEASUREMENTS, "measurement")
-    results = list(MEASUREMENTS[name](choose_device(), quick))
-    write_atomically(output, json.dumps(results, indent=2).encode())
-    for result in results:
-        print(result)
+    results = []
+    for result in MEASUREMENTS[name](choose_device(), quick):
+        results.append(result)
+        write_atomically(output, json.dumps(results, indent=2).encode())  # now, in case this is stopped
+        print(result, flush=True)
 
 
 def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
@@ -307,30 +309,19 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
                 device, quick, partial(_decode_all, partial(search, model), sources, device, batch, tokens)
             )
         yield _decoding_speed("ours", name, count, tokens, min(batch, count), seconds)
-    for other, prepare in (("Hugging Face Marian", _marian), ("CTranslate2", _ctranslate2)):
+    others: dict[str, Callable[[], HuggingFaceMarian | CTranslate2]] = {
+        "Hugging Face Marian": partial(HuggingFaceMarian, model, device),
+        "CTranslate2": partial(CTranslate2, model, device, threads=1),
+    }
+    for (other, prepare), batch in product(others.items(), sorted({min(BASELINE_BATCH_SIZE, count), count})):
         try:
-            implementation = prepare(model, device)
-        except (ImportError, RuntimeError) as error:  # a RuntimeError if a library that it needs is missing
-            yield {"implementation": other, "error": str(error)}
-            continue
-        for name, (beam_size, _) in searches.items():
-            search = partial(implementation.search, beam_size=beam_size)
-            seconds = _seconds(
-                device, quick, partial(_decode_all, search, sources, device, BASELINE_BATCH_SIZE, tokens)
-            )
-            yield _decoding_speed(other, name, count, tokens, min(BASELINE_BATCH_SIZE, count), seconds)
-
-
-def _marian(model: Transformer, device: Device) -> HuggingFaceMarian:
-    """Convert a model to Hugging Face's, with weights in the device's precision."""
-    marian = HuggingFaceMarian(model)
-    marian.model.to(device.autocast_dtype or torch.float32)
-    return marian
-
-
-def _ctranslate2(model: Transformer, device: Device) -> CTranslate2:
-    """Convert a model to CTranslate2's, with weights in the device's precision."""
-    return CTranslate2(model, device, threads=1)
+            implementation = prepare()
+            for name, (beam_size, _) in searches.items():
+                search = partial(implementation.search, beam_size=beam_size)
+                seconds = _seconds(device, quick, partial(_decode_all, search, sources, device, batch, tokens))
+                yield _decoding_speed(other, name, count, tokens, batch, seconds)
+        except (ImportError, RuntimeError) as error:  # a RuntimeError if memory or a library that it needs is missing
+            yield {"implementation": other, "first_batch": batch, "error": str(error)}
 
 
 def _seconds(device: Device, quick: bool, decode: Callable[[], object]) -> float:

@@ -389,7 +389,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 #
 # ## In code
 #
-# The package computes the loss from the logits, as $\ln \sum_k e^{z_k} - \sum_j q_j z_j$. The last sum has two parts: $\varepsilon / V$ times the sum of all logits, and $1 - \varepsilon$ times the logit of the correct token:
+# The package computes the loss from the logits, as $\ln \sum_k e^{z_k} - \sum_j q_j z_j$. The last sum has two parts: $\varepsilon$ times the mean of all logits, because each token gets $\varepsilon / V$, and $1 - \varepsilon$ times the logit of the correct token:
 
 # %%
 from transformer.loss import label_smoothed_cross_entropy
@@ -398,7 +398,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# The helper `_target_distribution` splits $q$ in two: `shares` holds the $\varepsilon / V$ of every token, and `correct_mass` is the $1 - \varepsilon$ that the correct one gets in addition. So `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. The result equals PyTorch's, here for nine tokens, three of them padding:
+# `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. The helper `_not_padding` checks the arguments and returns `is_real`, which is false for padding. Padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. The result equals PyTorch's, here for nine tokens, three of them padding:
 
 # %%
 torch.manual_seed(0)
@@ -422,7 +422,7 @@ pytorch
 # |---|---|---|---|
 # | all $V$ tokens | $1 - \varepsilon + \frac{\varepsilon}{V}$ | $\frac{\varepsilon}{V}$ | $\frac{\varepsilon}{V}$ |
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
-# | all but the correct one and padding (many tutorials, `spread="others"`) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
+# | all but the correct one and padding (many tutorials) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
 #
 # </details>
 #

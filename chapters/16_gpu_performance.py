@@ -1189,7 +1189,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 #
 # <details><summary>How to read it</summary>
 #
-# `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, $q$ is `shares`, plus `correct_mass` at the correct token, and `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
+# `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
 #
 # </details>
 

@@ -164,7 +164,7 @@ def sample(
         raise UserError(f"top_p must be greater than 0 and at most 1; got {top_p}")
 
     def draw(logits: Tensor) -> Tensor:
-        sorted_logits, sorted_tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
+        sorted_logits, sorted_tokens = (logits / temperature).sort(dim=-1, descending=True)
         probabilities = sorted_logits[:, :top_k].softmax(-1)
         if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
             sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
@@ -283,7 +283,7 @@ def beam_search(
     finished: list[list[Hypothesis]] = [[] for _ in source]
 
     for length in range(1, end + 1):
-        logits = model.decode_step(tokens, cache).float()
+        logits = model.decode_step(tokens, cache)
         # Each prefix has one eos, so beam_size of the 2 · beam_size best candidates are certain to continue. These are
         # among the 2 · beam_size best of each prefix.
         next_log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits == length)

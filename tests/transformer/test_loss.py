@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.loss import Spread, label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
+from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 
 PAD, VOCAB = 0, 37
 CXX = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
@@ -25,7 +25,6 @@ def explicit(x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 forms = pytest.mark.parametrize("loss", [explicit, linear_label_smoothed_cross_entropy])
-spreads = pytest.mark.parametrize("spread", ["all", "others"])
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +45,12 @@ def with_gradients(loss: Tensor, *inputs: Tensor, upstream: float = 0.25) -> lis
     return [loss.detach(), *torch.autograd.grad(loss * upstream, inputs)]
 
 
-def smoothed(target: Tensor, smoothing: float, spread: Spread) -> Tensor:
+def smoothed(target: Tensor, smoothing: float) -> Tensor:
     """Return q in full, row by row, as the docstring defines it."""
     q = torch.zeros(len(target), VOCAB, dtype=torch.float64)
     for row, right in zip(q, target.tolist(), strict=True):
-        if spread == "all":
-            row += smoothing / VOCAB
-            row[right] += 1 - smoothing
-        else:
-            row += smoothing / (VOCAB - 2)
-            row[right] = 1 - smoothing
-            row[PAD] = 0
+        row += smoothing / VOCAB
+        row[right] += 1 - smoothing
     return q
 
 
@@ -75,40 +69,36 @@ def test_equals_torch_with_gradients(loss: Loss, smoothing: float, pad_id: int |
 
 
 @forms
-@spreads
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_equals_cross_entropy_with_q_in_full(loss: Loss, spread: Spread, smoothing: float) -> None:
+def test_equals_cross_entropy_with_q_in_full(loss: Loss, smoothing: float) -> None:
     x, weight, target = example(torch.float64)
-    q = smoothed(target, smoothing, spread)
+    q = smoothed(target, smoothing)
     torch.testing.assert_close(q.sum(1)[target != PAD], torch.ones(40, dtype=torch.float64))
     expected = -(q * (x @ weight.T).log_softmax(-1))[target != PAD].sum()
-    ours = loss(x, weight, target, smoothing, spread, PAD)
+    ours = loss(x, weight, target, smoothing, PAD)
     for a, b in zip(with_gradients(ours, x, weight), with_gradients(expected, x, weight), strict=True):
         torch.testing.assert_close(a, b)
 
 
 @forms
-@spreads
-def test_kl_divergence_differs_by_the_entropy_of_q_and_has_the_same_gradient(loss: Loss, spread: Spread) -> None:
+def test_kl_divergence_differs_by_the_entropy_of_q_and_has_the_same_gradient(loss: Loss) -> None:
     x, weight, target = example(torch.float64)
     real = target != PAD
-    ours = loss(x, weight, target, 0.1, spread, PAD)
-    kl = torch.nn.KLDivLoss(reduction="sum")((x @ weight.T).log_softmax(-1)[real], smoothed(target[real], 0.1, spread))
-    if spread == "all":
-        entropy = -(0.9 + 0.1 / VOCAB) * math.log(0.9 + 0.1 / VOCAB) - (VOCAB - 1) * 0.1 / VOCAB * math.log(0.1 / VOCAB)
-    else:
-        entropy = -0.9 * math.log(0.9) - 0.1 * math.log(0.1 / (VOCAB - 2))
+    ours = loss(x, weight, target, 0.1, PAD)
+    kl = torch.nn.KLDivLoss(reduction="sum")((x @ weight.T).log_softmax(-1)[real], smoothed(target[real], 0.1))
+    entropy = -(0.9 + 0.1 / VOCAB) * math.log(0.9 + 0.1 / VOCAB) - (VOCAB - 1) * 0.1 / VOCAB * math.log(0.1 / VOCAB)
     assert (ours - kl).item() == pytest.approx(int(real.sum()) * entropy)
     for a, b in zip(with_gradients(ours, x, weight)[1:], with_gradients(kl, x, weight)[1:], strict=True):
         torch.testing.assert_close(a, b)
 
 
-@forms
-def test_the_two_conventions_differ_by_epsilon_times_a_difference_of_means(loss: Loss) -> None:
-    """Five tokens: q is .92 .02 .02 .02 .02 or, with nothing for padding, .9 .033 .033 .033; Σ q·z is 4.66 or 4.6."""
-    logits, target = torch.tensor([[0.0, 1.0, 5.0, 1.0, 1.0]]), torch.tensor([2])
-    everyone, others = (loss(logits, torch.eye(5), target, 0.1, spread, PAD) for spread in ("all", "others"))
-    assert float(others - everyone) == pytest.approx(0.1 * (8 / 5 - 3 / 3), abs=1e-6)
+def test_a_larger_smoothing_gives_tensor2tensors_convention() -> None:
+    """There, each of the other V - 1 tokens gets ε / (V - 1), and the correct one nothing but 1 - ε."""
+    x, weight, target = example(torch.float64)
+    q = torch.full((len(target), VOCAB), 0.1 / (VOCAB - 1), dtype=torch.float64).scatter_(1, target[:, None], 0.9)
+    expected = -(q * (x @ weight.T).log_softmax(-1)).sum()
+    ours = label_smoothed_cross_entropy(x @ weight.T, target, 0.1 * VOCAB / (VOCAB - 1))
+    torch.testing.assert_close(ours, expected)
 
 
 def test_by_hand() -> None:
@@ -123,11 +113,10 @@ def test_overconfidence_is_penalised_only_with_smoothing() -> None:
     assert float(label_smoothed_cross_entropy(logits, target, 0.1)) == pytest.approx(0.05 * 60)
 
 
-@spreads
-def test_gradients_equal_numerical_derivatives(spread: Spread) -> None:
+def test_gradients_equal_numerical_derivatives() -> None:
     x, weight, target = example(torch.float64, rows=23)
     assert torch.autograd.gradcheck(
-        lambda x, weight: linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD), (x, weight)
+        lambda x, weight: linear_label_smoothed_cross_entropy(x, weight, target, 0.1, PAD), (x, weight)
     )
 
 
@@ -175,12 +164,11 @@ HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 
 @HALVES
-@spreads
-def test_autocast_has_the_precision_of_its_dtype(dtype: torch.dtype, spread: Spread) -> None:
+def test_autocast_has_the_precision_of_its_dtype(dtype: torch.dtype) -> None:
     x, weight, target = example(rows=700)
-    exact = with_gradients(explicit(x.double(), weight.double(), target, 0.1, spread, PAD), x, weight)
+    exact = with_gradients(explicit(x.double(), weight.double(), target, 0.1, PAD), x, weight)
     with torch.autocast("cpu", dtype), Watch() as watch:
-        loss = linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD)
+        loss = linear_label_smoothed_cross_entropy(x, weight, target, 0.1, PAD)
     assert "mm" in watch.in_half and not watch.in_half & {"mv", "sub_", "exp_", "sum", "add_", "log", "div_"}
     assert loss.dtype == torch.float32
     for ours, right in zip(with_gradients(loss, x, weight), exact, strict=True):
@@ -191,10 +179,10 @@ def test_autocast_has_the_precision_of_its_dtype(dtype: torch.dtype, spread: Spr
 @forms
 def test_half_precision_inputs_are_summed_in_float32(loss: Loss, dtype: torch.dtype) -> None:
     x, weight, target = (t.to(dtype) if t.is_floating_point() else t for t in example(rows=700))
-    ours = loss(x, weight, target, 0.1, "others", PAD)
+    ours = loss(x, weight, target, 0.1, PAD)
     assert ours.dtype == torch.float32
     logits = (x @ weight.T).float()
-    torch.testing.assert_close(ours, label_smoothed_cross_entropy(logits, target, 0.1, "others", PAD))
+    torch.testing.assert_close(ours, label_smoothed_cross_entropy(logits, target, 0.1, PAD))
     assert [g.dtype for g in with_gradients(ours, x, weight)[1:]] == [x.dtype, weight.dtype]
 
 
@@ -248,7 +236,7 @@ def test_compiles_as_one_graph(autocast: bool, backend: str) -> None:
     compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True, backend=backend)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         ours, eager = (
-            with_gradients(f(x, weight, target, 0.1, "others", PAD), x, weight)
+            with_gradients(f(x, weight, target, 0.1, PAD), x, weight)
             for f in (compiled, linear_label_smoothed_cross_entropy)
         )
     for a, b in zip(ours, eager, strict=True):
@@ -274,8 +262,6 @@ def test_another_batch_size_with_as_many_chunks_needs_no_recompilation() -> None
         ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
         ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
         ({"pad_id": 37}, "pad_id must be a token id from 0 to 36, or None; got 37"),
-        ({"spread": "others"}, 'spread="others" needs a pad_id'),
-        ({"spread": "most"}, """spread must be "all" or "others"; got 'most'"""),
         ({"target": torch.full((44,), 37)}, "target must hold token ids from 0 to 36; got 37"),
         ({"target": torch.full((44,), -1)}, "target must hold token ids from 0 to 36; got -1"),
         ({"target": torch.zeros(43, dtype=torch.int64)}, "target must be int64, with one id for each row of (44, "),

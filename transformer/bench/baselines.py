@@ -68,7 +68,7 @@ def uncached_beam_search(
         finished: list[tuple[float, list[int]]] = []
         for length in range(1, limit + 1):
             states = model.decode(prefixes, memory.expand(len(prefixes), -1, -1), memory_mask)
-            log_probs = model.logits(states).float().log_softmax(-1)[:, -1]
+            log_probs = model.logits(states).log_softmax(-1)[:, -1]
             log_probs[:, [PAD, BOS]] = -torch.inf
             if length == limit:
                 log_probs[:, torch.arange(log_probs.size(1), device=row.device) != EOS] = -torch.inf
@@ -181,10 +181,11 @@ def use_torch_transformer(trainer: Trainer) -> None:
 
 
 class HuggingFaceMarian:
-    """Hugging Face's ``MarianMTModel``, made from a model that `to_marian` accepts."""
+    """Hugging Face's ``MarianMTModel``, with weights in the device's precision."""
 
-    def __init__(self, ours: Transformer) -> None:
-        self.model = to_marian(ours)
+    def __init__(self, ours: Transformer, device: Device) -> None:
+        """Convert a model that `to_marian` accepts."""
+        self.model = to_marian(ours).to(device.autocast_dtype or torch.float32)
 
     def search(self, source: Tensor, max_new_tokens: int, beam_size: int = 4) -> list[list[int]]:
         """Translate padded token ids, (batch, source), by beam search; a beam size of 1 is greedy search."""

@@ -188,11 +188,12 @@ def _searches(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Im
     """Our search, Hugging Face's and CTranslate2's; a beam size of 1 is greedy search."""
     ours = greedy_search if beam_size == 1 else partial(beam_search, beam_size=beam_size)
     marian, ctranslate2 = (partial(engine.search, beam_size=beam_size) for engine in (HuggingFaceMarian, CTranslate2))
+    load_marian = partial(HuggingFaceMarian, device=options.device)
     load_ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
     quantize = quantize_linear_layers if options.device.int8 else None
     return [
         Implementation("ours", partial(_decoding, options, tokens, ours, quantize)),
-        Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, HuggingFaceMarian)),
+        Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, load_marian)),
         Implementation("CTranslate2", partial(_decoding, options, tokens, ctranslate2, load_ctranslate2)),
     ]
 

@@ -368,8 +368,7 @@ class Trainer:
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.loss_sum])
         config = replace(self.config, batch_tokens=self.batches.max_tokens)  # a micro-batch, which fits into memory
-        with torch.compiler.set_stance("force_eager"):  # the layers are compiled for training only
-            results = validate(self.translator, self.data, config, self.context)
+        results = validate(self.translator, self.data, config, self.context)
         metrics = {
             "step": progress.step,
             "minutes": round(progress.seconds / 60, 3),

@@ -108,7 +108,9 @@ def test_marian_generates_the_same_and_warns_of_nothing(
     pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
     log = io.StringIO()
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [logging.StreamHandler(log)])
-    assert equal(HuggingFaceMarian(lively).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
+    assert equal(
+        HuggingFaceMarian(lively, choose_device("cpu")).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations
+    )
     assert log.getvalue() == ""
 
 
