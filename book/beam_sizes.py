@@ -1,14 +1,13 @@
 """Measure the effect of beam size and length penalty on translations: ``python -m book.beam_sizes``.
 
-The pretrained model ``multi30k`` translates the first 300 captions of its test set with each beam size and each length
-penalty, and the empty translation is compared with the references. The result is written to
-``book/results/beam-sizes.json``; chapter 12 shows it.
+The pretrained model ``multi30k`` translates its test set with each beam size and each length penalty, and the empty
+translation is compared with the references. The result is written to ``book/results/beam-sizes.json``; chapter 12 shows
+it.
 """
 
 import argparse
 import json
 import sys
-from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import BOS, EOS
 from transformer.decoding import beam_search
 from transformer.errors import UserError
-from transformer.evaluation.metrics import bleu
+from transformer.evaluation.metrics import bleu, paired_bootstrap
 from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.translator import Translator
@@ -28,28 +27,44 @@ from transformer.translator import Translator
 RESULT = Path(__file__).parent / "results" / "beam-sizes.json"
 BEAM_SIZES = (1, 2, 3, 4, 8, 16, 32, 64)
 LENGTH_PENALTIES = (0.0, 0.6, 1.0)
-CAPTIONS = 300
+COMPARED_WITH = (1, 4)
+"""The beam sizes with which all others are compared."""
 
 
 def measure(
     translator: Translator, sources: list[str], references: list[str], beam_size: int, length_penalty: float
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], list[str]]:
     """Translate a test set with one beam size and one length penalty.
 
     Returns:
-        The two settings, BLEU, the length ratio (words in the translations, divided by words in the references), the
-        mean log-probability of a translation (a natural logarithm), and how many translations are empty.
+        A row: the two settings, BLEU, the length ratio (words in the translations, divided by words in the references),
+        the mean log-probability of a translation (a natural logarithm), and how many translations are empty. And the
+        translations.
     """
     translations = [best for (best,) in translator.beam_search(sources, beam_size, length_penalty)]
-    score = BLEU().corpus_score([best.text for best in translations], [references])
+    texts = [best.text for best in translations]
+    score = BLEU().corpus_score(texts, [references])
     log_probability = sum(best.hypothesis.log_probability for best in translations) / len(translations)
-    return {
+    row = {
         "beam": beam_size,
         "alpha": length_penalty,
         "bleu": round(score.score, 2),
         "length_ratio": round(score.ratio, 3),
         "log_probability": round(log_probability, 3),
-        "empty": sum(not best.text for best in translations),
+        "empty": texts.count(""),
+    }
+    return row, texts
+
+
+def p_values(translations: dict[int, list[str]], beam_size: int, references: list[str]) -> dict[str, float]:
+    """Compare the BLEU of one beam size with that of each in `COMPARED_WITH`, by paired bootstrap.
+
+    Args:
+        translations: those of each beam size, with the same length penalty.
+    """
+    return {
+        str(other): round(paired_bootstrap(translations[other], translations[beam_size], references)[0].p_value, 3)
+        for other in COMPARED_WITH
     }
 
 
@@ -93,14 +108,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         translator = transformer.load("multi30k", device="cpu", precision="fp32")
-        pairs = list(islice(sentence_pairs("multi30k", "test", mirror=options.mirror), CAPTIONS))
+        pairs = list(sentence_pairs("multi30k", "test", mirror=options.mirror))
         sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
         empty = compare_with_empty(translator, sources, references)
         print(empty, flush=True)
         rows = []
-        for length_penalty, beam_size in product(LENGTH_PENALTIES, BEAM_SIZES):
-            rows.append(measure(translator, sources, references, beam_size, length_penalty))
-            print(rows[-1], flush=True)
+        for length_penalty in LENGTH_PENALTIES:
+            measured = {size: measure(translator, sources, references, size, length_penalty) for size in BEAM_SIZES}
+            translations = {size: texts for size, (_, texts) in measured.items()}
+            for size, (row, _) in measured.items():
+                rows.append(row | {"p_values": p_values(translations, size, references)})
+                print(rows[-1], flush=True)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -8,7 +8,7 @@ import pytest
 
 import transformer
 from book import beam_sizes
-from book.beam_sizes import BEAM_SIZES, CAPTIONS, LENGTH_PENALTIES, RESULT, compare_with_empty, main, measure
+from book.beam_sizes import BEAM_SIZES, LENGTH_PENALTIES, RESULT, compare_with_empty, main, measure, p_values
 from transformer.checkpoint import read_json
 from transformer.data import pocket
 from transformer.decoding import Hypothesis
@@ -27,12 +27,21 @@ class Shortening:
 
 def test_a_row_has_the_scores_of_one_setting() -> None:
     references = ["a b c d e", "f g h i j"]
-    whole = measure(Shortening(), references, references, 1, 0.6)  # type: ignore[arg-type]
+    whole, texts = measure(Shortening(), references, references, 1, 0.6)  # type: ignore[arg-type]
     assert (whole["beam"], whole["alpha"], whole["log_probability"], whole["empty"]) == (1, 0.6, -2.0, 0)
-    assert (whole["bleu"], whole["length_ratio"]) == (100, 1)
-    shorter = measure(Shortening(), references, references, 2, 0.0)  # type: ignore[arg-type]
-    assert shorter["bleu"] < 80 and shorter["length_ratio"] == 0.8
-    assert measure(Shortening(), references, references, 6, 0.0)["empty"] == 2  # type: ignore[arg-type]
+    assert (whole["bleu"], whole["length_ratio"]) == (100, 1) and texts == references
+    shorter, texts = measure(Shortening(), references, references, 2, 0.0)  # type: ignore[arg-type]
+    assert shorter["bleu"] < 80 and shorter["length_ratio"] == 0.8 and texts == ["a b c d", "f g h i"]
+    assert measure(Shortening(), references, references, 6, 0.0)[0]["empty"] == 2  # type: ignore[arg-type]
+
+
+def test_a_beam_size_is_compared_with_greedy_search_and_with_four_beams() -> None:
+    references = [f"the dog number {i} sees a cat in the garden" for i in range(50)]
+    nearly = [*references[:-1], "the dog number 49 sees a cat in the house"]
+    poor = [reference.replace("sees a cat", "a cat sees") for reference in references]
+    found = p_values({1: poor, 4: references, 8: nearly}, 8, references)
+    assert found["1"] < 0.01 and found["4"] > 0.1
+    assert p_values({1: poor, 4: nearly}, 4, references)["4"] == 1
 
 
 def test_all_settings_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +52,11 @@ def test_all_settings_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(beam_sizes, "compare_with_empty", lambda *_: {"beats_greedy": 1})
     assert main([]) == 0
     result = read_json(tmp_path / "result.json")
-    assert result["captions"] == 2 and result["signature"].startswith("nrefs:1|case:mixed")
+    assert (
+        result["captions"] == 2
+        and list(result["rows"][0]["p_values"]) == ["1", "4"]
+        and result["signature"].startswith("nrefs:1|case:mixed")
+    )
     assert len(result["rows"]) == len(BEAM_SIZES) * len(LENGTH_PENALTIES)
     assert result["empty_translation"] == {"beats_greedy": 1}
 
@@ -62,7 +75,7 @@ def test_the_empty_translation_is_compared_with_the_reference_and_with_greedy_se
 
 def test_the_chapter_draws_the_measured_values() -> None:
     result = read_json(RESULT)
-    assert result["captions"] == CAPTIONS
+    assert result["captions"] == 1000, "the whole test set"
     assert [(row["alpha"], row["beam"]) for row in result["rows"]] == [
         (alpha, beam) for alpha in LENGTH_PENALTIES for beam in BEAM_SIZES
     ]
