@@ -1,6 +1,7 @@
 """Train in several processes and in one; run by test_distributed.
 
-``python compare_processes.py FOLDER WORLD_SIZE OPTIMIZER`` prints how much the weights differ, as JSON.
+``python compare_processes.py FOLDER WORLD_SIZE ACCUMULATION_STEPS OPTIMIZER`` prints how much the weights differ, as
+JSON. One process alone uses as many accumulation steps as all the processes together.
 """
 
 import json
@@ -90,17 +91,17 @@ def compare_resumed(folder: Path, training: TrainingConfig, world_size: int) -> 
     return digests
 
 
-def main(folder: Path, world_size: int, optimizer: OptimizerName) -> None:
+def main(folder: Path, world_size: int, accumulation_steps: int, optimizer: OptimizerName) -> None:
     prepare(DataConfig("copy", max_train_pairs=400), 57)
-    training = replace(TRAINING, optimizer=optimizer)
+    training = replace(TRAINING, optimizer=optimizer, gradient_accumulation_steps=accumulation_steps)
     half = replace(training, steps=4)
     run_distributed(folder / "distributed", training, world_size)
     run_distributed(folder / "fewer", half, world_size)
     fewer = run(folder / "fewer", training)  # resumes in one process
     run(folder / "more", half)
     run_distributed(folder / "more", training, world_size)  # resumes in several
-    single = run(folder / "single", replace(training, gradient_accumulation_steps=world_size))
-    larger = run(folder / "larger", training)  # the same steps in larger batches
+    single = run(folder / "single", replace(training, gradient_accumulation_steps=world_size * accumulation_steps))
+    larger = run(folder / "larger", replace(training, gradient_accumulation_steps=1))  # larger batches
     distributed = run(folder / "distributed", training)  # is finished, so this only loads it
     both = [folder / name for name in ("distributed", "single")]
     report = {
@@ -118,4 +119,4 @@ def main(folder: Path, world_size: int, optimizer: OptimizerName) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), "muon" if sys.argv[3] == "muon" else "adam")
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), "muon" if sys.argv[4] == "muon" else "adam")

@@ -36,11 +36,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("world_size", "optimizer"),
-    [(2, "adam"), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((2, "muon"), (4, "adam")))],
+    ("world_size", "accumulation_steps", "optimizer"),
+    [(2, 2, "adam"), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((2, 1, "muon"), (4, 1, "adam")))],
 )
-def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimizer: str, tmp_path: Path) -> None:
-    command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size), optimizer]
+def test_n_processes_equal_one_with_n_times_the_accumulation_steps(
+    world_size: int, accumulation_steps: int, optimizer: str, tmp_path: Path
+) -> None:
+    arguments = [tmp_path, str(world_size), str(accumulation_steps), optimizer]
+    command = [sys.executable, HERE / "compare_processes.py", *arguments]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])  # PyTorch 2.9 prints lines of its own before it
@@ -51,7 +54,8 @@ def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimi
         assert report[name][0] == pytest.approx(report[name][1], rel=1e-5)
     assert report["tokens"][0] == report["tokens"][1]
     more = report["more"]
-    assert (more["step"], more["world_size"], more["gradient_accumulation_steps"]) == (8, world_size, 1)
+    processes = (more["world_size"], more["gradient_accumulation_steps"])
+    assert (more["step"], *processes) == (8, world_size, accumulation_steps)
 
 
 def test_if_one_process_cannot_compile_none_does(tmp_path: Path) -> None:
