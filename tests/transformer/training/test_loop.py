@@ -354,6 +354,20 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(
     assert torch.isfinite(weights(training.model)).all()
 
 
+def test_a_resumed_run_continues_to_count_skipped_steps(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = trainer(data), trainer(data)
+    Poisoned({1, 2}, monkeypatch)
+    for _ in range(2):
+        before.step()
+    before.save(tmp_path)
+    after.restore(tmp_path, "step-0000002")
+    assert after.totals.skipped_steps == after.progress.skipped_steps == 2
+    after.step()
+    assert after.totals.skipped_steps == 3
+
+
 def test_a_resumed_run_continues_with_its_loss_scale(tmp_path: Path, data: PreparedData) -> None:
     before, after = trainer(data, "fp16"), trainer(data, "fp16")
     before.scaler = torch.amp.GradScaler("cpu", 1024.0)
