@@ -4,7 +4,9 @@ import hashlib
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
 AVERAGED = "averaged"
 """The checkpoint that `average_checkpoints` writes."""
+PARTIAL_FILE_AGE = 3600
+"""A temporary file that hasn't been modified for this many seconds is no longer being written."""
 START_AGAIN = (
     "start again in another folder (--run), with a lower --training.learning-rate-factor or a higher "
     "--training.warmup-steps"
@@ -220,9 +224,15 @@ def mark_damaged(folder: Path, name: str) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete temporary files left by a run that was killed while writing. Call only while holding the folder's lock."""
+    """Delete temporary files left by processes that were killed while writing.
+
+    Those that were modified less than `PARTIAL_FILE_AGE` seconds ago stay until the next call: ``transformer average``
+    and ``transformer evaluate``, which don't hold the folder's lock, may still be writing them.
+    """
     for path in folder.glob(".*.*-????????"):  # the names that `write_atomically` gives them
-        path.unlink()
+        with suppress(FileNotFoundError):  # it has just been renamed
+            if path.stat().st_mtime < time.time() - PARTIAL_FILE_AGE:
+                path.unlink()
 
 
 def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from transformer.checkpoint import (
+    PARTIAL_FILE_AGE,
     InvalidFileError,
     average_checkpoints,
     default_checkpoint,
@@ -111,10 +113,31 @@ def test_a_temporary_read_error_is_not_called_damage(folder: Path, monkeypatch: 
     assert not isinstance(caught.value, InvalidFileError)
 
 
+def make_old(path: Path) -> None:
+    """Set the time of its last modification to an hour and a minute ago."""
+    then = time.time() - PARTIAL_FILE_AGE - 60
+    os.utime(path, (then, then))
+
+
+def test_a_file_that_another_process_is_writing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`transformer evaluate` and `transformer average` don't hold the lock of the folder in which a training starts."""
+
+    def training_starts(_: int) -> None:
+        remove_partial_files(tmp_path)
+
+    monkeypatch.setattr("os.fsync", training_starts)
+    write_atomically(tmp_path / "test.scores.json", b"{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["test.scores.json"]
+
+
 def test_only_incomplete_files_are_removed(folder: Path) -> None:
     before = set(folder.iterdir())
+    for path in before:
+        make_old(path)
     for name in ("best-weights-0123456789ab", "step-0000004-state-0123456789ab"):
-        (folder / f".{name}.safetensors-x1y2z3w4").write_bytes(b"half")
+        partial = folder / f".{name}.safetensors-x1y2z3w4"
+        partial.write_bytes(b"half")
+        make_old(partial)
     remove_partial_files(folder)
     assert set(folder.iterdir()) == before
     load_checkpoint(folder, "best")
@@ -135,7 +158,8 @@ def test_all_temporary_files_of_a_killed_run_are_removed(
         patch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             write_atomically(tmp_path / name, b"new")
-    assert len(set(tmp_path.iterdir()) - before) == 1
+    (partial,) = set(tmp_path.iterdir()) - before
+    make_old(partial)
     remove_partial_files(tmp_path)
     assert set(tmp_path.iterdir()) == before
 
