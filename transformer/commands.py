@@ -25,7 +25,7 @@ from transformer.data.corpora import absolute_name, own_corpus_sha256
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.sentences import split_sentences
-from transformer.data.statistics import corpus_statistics, dropped_pairs
+from transformer.data.statistics import corpus_statistics, dropped_pairs, unused_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, InferencePrecision, Precision, choose_device
@@ -164,6 +164,8 @@ def prepare(options: PrepareOptions) -> None:
     data = options.prepare()
     if dropped := dropped_pairs(data, options.data):
         print(dropped)
+    if unused := unused_pairs(data):
+        print(f"unused: {unused}")
     print(f"prepared in {data.folder}")
 
 

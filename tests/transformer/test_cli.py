@@ -292,6 +292,17 @@ def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytes
     assert "--data.cleaning.max-ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
 
 
+def test_prepare_prints_how_many_pairs_are_in_no_split(
+    environment: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("transformer.data.corpora.MAX_HELD_OUT", 10)
+    corpus = tmp_path / "large.tsv"
+    corpus.write_text("".join(f"a b c {i}\td e f {i}\n" for i in range(1000)))
+    for _ in range(2):  # also when it is prepared already
+        main(["prepare", "copy", "--model.vocab-size", "30", "--data.corpus", str(corpus)])
+        assert re.search(r"^unused: \d\d pairs that were held out of train", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_another_split_is_evaluated_and_an_unknown_one_refused(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

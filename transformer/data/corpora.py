@@ -90,11 +90,31 @@ class FileCorpus:
                 is in two of them.
         """
         splits = self.manifest.splits
-        missing = [name for name in ("valid", "test") if name not in splits]
-        if split != "train" and split in splits or not missing:
+        if split != "train" and split in splits or not self._missing:
             return self._read(splits[split], mirror)
+        split_of = self._choose_splits(mirror)
+        return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[source]) == split)
+
+    def n_unused(self, mirror: str | None = None, source: int = 0) -> int:
+        """Return the number of pairs in no split, because more than `MAX_HELD_OUT` would be held out for one.
+
+        The arguments are those of `pairs`.
+        """
+        if self.manifest.hold_out_every or not self._missing:
+            return 0
+        split_of = self._choose_splits(mirror)
+        return sum(split_of(pair[source]) is None for pair in self._read(self.manifest.splits["train"], mirror))
+
+    @property
+    def _missing(self) -> list[str]:
+        """The splits that are held out of ``train``, because the manifest has none of their name."""
+        return [name for name in ("valid", "test") if name not in self.manifest.splits]
+
+    def _choose_splits(self, mirror: str | None) -> Callable[[str], str | None]:
+        """Return a function that divides ``train``: it returns the split of a source sentence."""
+        missing = self._missing
         every = self.manifest.hold_out_every or HOLD_OUT_EVERY
-        n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
+        n_pairs = sum(1 for _ in self._read(self.manifest.splits["train"], mirror))
         # A held-out sentence is kept if its hash modulo n_pairs is below this, so that about MAX_HELD_OUT stay.
         kept_below = n_pairs if self.manifest.hold_out_every else MAX_HELD_OUT * every
 
@@ -103,7 +123,8 @@ class FileCorpus:
 
             Whether it is held out of ``train`` depends only on its hash, so no training sentence moves to a
             held-out split when the corpus grows. If more than `MAX_HELD_OUT` sentences would be held out for a split,
-            about that many of them are chosen by their hash, and the others are discarded.
+            about that many of them are chosen by their hash, and the others are discarded: a smaller version of the
+            corpus may have had them in its test set, and a larger one may have them in it again.
             """
             digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
             rest, bucket = divmod(digest, every)
@@ -111,7 +132,7 @@ class FileCorpus:
                 return "train"
             return missing[bucket] if rest % n_pairs < kept_below else None
 
-        return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[source]) == split)
+        return split_of
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on: the manifest, and all files without a checksum in it.
@@ -378,6 +399,18 @@ def sentence_pairs(
     source = corpus.languages.index(direction.partition("-")[0])
     pairs = corpus.pairs(split, mirror, source) if isinstance(corpus, FileCorpus) else corpus.pairs(split, mirror)
     return pairs if source == 0 else ((target, source) for source, target in pairs)
+
+
+def count_unused_pairs(name: str, direction: str = "en-de", mirror: str | None = None) -> int:
+    """Return how many pairs of a corpus are in no split: see `MAX_HELD_OUT`. The arguments are as in `sentence_pairs`.
+
+    Raises:
+        UserError: if there is no such corpus or direction, or a file cannot be downloaded or read.
+    """
+    check_direction(name, direction)
+    corpus = find_corpus(name)
+    source = corpus.languages.index(direction.partition("-")[0])
+    return corpus.n_unused(mirror, source) if isinstance(corpus, FileCorpus) else 0
 
 
 def check_direction(name: str, direction: str) -> None:

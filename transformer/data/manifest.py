@@ -71,7 +71,8 @@ class Manifest:
     """If there is no ``valid`` or ``test``, one training sentence in this many is held out for it.
 
     None: one in 20. If that is more than about 2,000, about 2,000 of them become the split and the others are left out
-    of all splits: this way, a test sentence never becomes a training sentence when the corpus grows.
+    of all splits: this way, a test sentence never becomes a training sentence when the corpus grows. To use a large
+    corpus completely, set it to the number of sentences / 2,000.
     """
     description: str | None = None
     licence: str | None = None

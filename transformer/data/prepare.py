@@ -24,7 +24,7 @@ import sentencepiece
 from transformer.data.augmentation import augment
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
-from transformer.data.corpora import HOLD_OUT_EVERY, check_direction, find_corpus, sentence_pairs
+from transformer.data.corpora import HOLD_OUT_EVERY, check_direction, count_unused_pairs, find_corpus, sentence_pairs
 from transformer.data.download import data_folder
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
@@ -49,7 +49,8 @@ class DataConfig:
     - TABLE.tsv: English, a tab and German on each line, without a header.
     - TEXT.en,TEXT.de: one sentence per line. For other languages, set data.direction as well.
     - MANIFEST.json: a list of the texts of each split, in any two languages.
-    If there are no separate texts for valid and test, 1 sentence in 20 is held out for each of them."""
+    If there are no separate texts for valid and test, 1 sentence in 20 is held out for each of them.
+    Each keeps about 2,000 at most; others that were held out are unused, unless a manifest sets hold_out_every."""
     direction: str = "en-de"
     """Source and target language."""
     max_train_pairs: int | None = None
@@ -138,6 +139,12 @@ class PreparedData:
             return convert(read_json(path), CleaningReport, str(path))
         except InvalidFileError as error:
             raise UserError(f"{error}: delete its folder and prepare the data again") from None
+
+    @property
+    def n_unused(self) -> int:
+        """Number of pairs in no split (see `count_unused_pairs`); 0 if an earlier version prepared the data."""
+        path = self.folder / "store.json"
+        return convert(read_json(path).get("unused", 0), int, f"{path}: unused") if path.exists() else 0
 
     @property
     def valid(self) -> list[SentencePair]:
@@ -283,6 +290,7 @@ def _fill(
     report = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
     (folder / "cleaning.json").write_text(report, "utf-8")
     contents = {"format": FORMAT, "data": asdict(data), "vocab_size": vocab_size, "pairs": counts}
+    contents["unused"] = count_unused_pairs(data.corpus, data.direction, mirror)
     (folder / "store.json").write_text(json.dumps(contents, indent=2), "utf-8")
 
 

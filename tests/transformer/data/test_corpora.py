@@ -26,6 +26,7 @@ from transformer.data.corpora import (
     FileCorpus,
     absolute_name,
     corpus_manifests,
+    count_unused_pairs,
     find_corpus,
     sentence_pairs,
 )
@@ -534,6 +535,15 @@ def test_how_much_is_held_out(count: int, share: float) -> None:
         assert held_out < 1.15 * MAX_HELD_OUT
 
 
+@pytest.mark.parametrize("direction", ["en-de", "de-en"])
+def test_the_pairs_in_no_split_are_counted(direction: str) -> None:
+    write(Path("large.tsv"), "".join(f"{i}\t{i // 2}\n" for i in range(60_000)))
+    used = sum(len(pairs_of("large.tsv", split, direction)) for split in ("train", "valid", "test"))
+    assert count_unused_pairs("large.tsv", direction) == 60_000 - used > 1500
+    assert own([(str(i), "x") for i in range(30_000)]).n_unused() == 0
+    assert count_unused_pairs("copy", direction) == 0
+
+
 def test_no_source_sentence_is_in_two_splits_in_the_other_direction() -> None:
     """Each German sentence has two English translations."""
     write(Path("both.tsv"), "".join(f"{i}\t{i // 2}\n" for i in range(4000)))
@@ -578,7 +588,7 @@ def test_a_manifest_sets_the_share_that_is_held_out() -> None:
     for one_in in (10, 84):
         corpus = corpus_of("m", described | {"hold_out_every": one_in})
         sizes[one_in] = [sum(1 for _ in corpus.pairs(split)) for split in corpus.splits]
-        assert sum(sizes[one_in]) == 50_000
+        assert sum(sizes[one_in]) == 50_000 and corpus.n_unused() == 0
     assert 4700 < sizes[10][2] < 5300 and 500 < sizes[84][2] < 700
 
 

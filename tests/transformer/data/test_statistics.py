@@ -265,6 +265,13 @@ def test_where_a_corpus_comes_from(clean: PreparedData) -> None:
     assert rows["citation"].endswith("Multi30K: Multilingual English-German Image Descriptions")
 
 
+def test_pairs_in_no_split_are_reported(clean: PreparedData) -> None:
+    for contents, described in (({"unused": 1234}, "1,234 pairs that were held out"), ({"unused": 0}, ""), ({}, "")):
+        (clean.folder / "store.json").write_text(json.dumps(contents))  # the last as earlier versions wrote it
+        assert module.unused_pairs(clean).startswith(described)
+        assert corpus_rows(clean, DataConfig("copy")).get("unused", "") == module.unused_pairs(clean)
+
+
 def test_missing_information_about_a_corpus_is_omitted(clean: PreparedData, tmp_path: Path) -> None:
     part = [{"en": "a.en", "fr": "a.fr"}]
     manifest = {"languages": ["en", "fr"], "licence": "free", "splits": {"train": part, "valid": part}}
