@@ -31,7 +31,7 @@ from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, InferencePrecision, Precision, choose_device
 from transformer.errors import UserError, quote, require_extra
 from transformer.evaluation.evaluate import evaluate_runs
-from transformer.files import InvalidFileError, check_writable, write_atomically
+from transformer.files import InvalidFileError, check_writable, write_output
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
@@ -533,10 +533,7 @@ def attention(
     html = translator_page(load_model(model, device, precision), folder.resolve().name, text, languages).encode(
         "utf-8", "replace"
     )
-    try:
-        write_atomically(output, html)
-    except OSError as error:
-        raise UserError(f"cannot write {output}: {error.strerror}") from error
+    write_output(output, html)
     print(f"saved {output} ({len(html) / 1e6:.1f} MB): open it in a browser")
 
 

@@ -80,6 +80,18 @@ def check_writable(path: Path) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that the user asked for, like `write_atomically`.
+
+    Raises:
+        UserError: if it can't be written.
+    """
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
 def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> bytes:
     """Read a whole file. A pipe or a device in its place is rejected, never waited for.
 

@@ -18,7 +18,7 @@ from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import read_scores
-from transformer.files import check_writable, convert, read_bytes, read_json, read_rows, write_atomically
+from transformer.files import check_writable, convert, read_bytes, read_json, read_rows, write_atomically, write_output
 from transformer.models import find_model
 from transformer.training.run_folder import METRICS_KEYS, read_log, read_metrics, read_sessions
 from transformer.translator import Translator
@@ -199,6 +199,14 @@ def test_where_a_file_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         with pytest.raises(UserError, match=message):
             check_writable(path)
+
+
+def test_an_output_that_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_output(tmp_path / "x", b"old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(UserError, match=rf"^cannot write {tmp_path}/x: No space left on device$"):
+        write_output(tmp_path / "x", b"new")
+    assert (tmp_path / "x").read_bytes() == b"old"
 
 
 def test_nothing_but_a_file_is_waited_for_or_replaced(tmp_path: Path) -> None:

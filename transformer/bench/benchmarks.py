@@ -32,8 +32,7 @@ from transformer.data.synthetic import random_pairs
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import InferencePrecision, choose_device
-from transformer.errors import UserError
-from transformer.files import check_writable, write_atomically
+from transformer.files import check_writable, write_output
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.provenance import provenance, versions
@@ -160,10 +159,7 @@ def run_benchmarks(
             yield step_table(record)
         records.append(record)
         if output is not None:
-            try:
-                write_atomically(output, (json.dumps(header | {"benchmarks": records}, indent=2) + "\n").encode())
-            except OSError as error:
-                raise UserError(f"cannot write {output}: {error.strerror}") from error
+            write_output(output, (json.dumps(header | {"benchmarks": records}, indent=2) + "\n").encode())
 
 
 def _loss_step(

@@ -21,7 +21,7 @@ from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
-from transformer.files import check_writable, read_json, write_atomically
+from transformer.files import check_writable, read_json, write_output
 from transformer.translator import Translator
 
 OLD_KEYS = {"beam": "beam_size", "alpha": "length_penalty", "cut": "truncated", "p": "p_value"}
@@ -194,9 +194,9 @@ def evaluate_runs(
             comparisons.append(comparison)
             report["compared_with"] = {"run": names[0], "results": [asdict(metric) for metric in comparison]}
         try:  # all at the end, so that an interrupted evaluation leaves the earlier results as they were
-            _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
-            _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
-            _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
+            for kind, lines in (("references", references), ("hypotheses", result.translations)):
+                write_output(folder / f"{name}.{kind}.txt", "".join(f"{line}\n" for line in lines).encode())
+            write_output(folder / f"{name}.scores.json", (json.dumps(report, indent=2) + "\n").encode())
         except UserError:  # the disk may have become full in the meantime: the scores are not lost
             yield f"\n{score_table([result.scores for result in results])}"
             raise
@@ -308,10 +308,3 @@ def _check_folder(folder: Path, files: Sequence[str]) -> None:
         raise UserError(f"cannot write {folder}: {error.strerror}") from None
     for file in files:
         check_writable(folder / file)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None

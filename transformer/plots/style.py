@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from transformer.errors import UserError, quote
-from transformer.files import check_writable, write_atomically
+from transformer.files import check_writable, write_output
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish. For fills and lines, not for text.
 QUERY = "#0072B2"
@@ -257,10 +257,7 @@ def save(figure: Figure, path: Path) -> None:
     file = io.BytesIO()
     with in_style():
         figure.savefig(file, format=path.suffix[1:], dpi=200, facecolor="white", bbox_inches="tight", pad_inches=0.1)
-    try:
-        write_atomically(path, file.getvalue())
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    write_output(path, file.getvalue())
 
 
 SIDE_BY_SIDE: Any = [

@@ -379,7 +379,7 @@ def test_a_disk_that_becomes_full_costs_no_result(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transformer.bench.benchmarks.write_atomically", no_room)
+    monkeypatch.setattr("transformer.files.write_atomically", no_room)
     texts = run_benchmarks(["copy"], QUICK, rounds=1, output=tmp_path / "x.json", progress=False)
     next(texts)  # where and how it is measured
     assert "target tokens/s" in next(texts) and "whole training" in next(texts)

@@ -324,7 +324,7 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(evaluate, "write_atomically", no_room)
+    monkeypatch.setattr("transformer.files.write_atomically", no_room)
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu"])
     assert "own.references.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
@@ -341,7 +341,7 @@ def test_a_disk_that_becomes_full_costs_no_scores(
         if "references" not in path.name:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(evaluate, "write_atomically", no_room)
+    monkeypatch.setattr("transformer.files.write_atomically", no_room)
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu"])
     printed = capsys.readouterr()
