@@ -235,13 +235,10 @@ def remove_partial_files(folder: Path) -> None:
                 path.unlink()
 
 
-def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
+def average_checkpoints(folder: Path, names: Iterable[str]) -> None:
     """Save the mean of the weights of several checkpoints as `AVERAGED` (§6.1).
 
     The sum is in float32. Apart from it, only one checkpoint at a time is in memory.
-
-    Returns:
-        The names of the checkpoints.
 
     Raises:
         InvalidFileError: if one is missing, perhaps because training has just deleted it, or is damaged.
@@ -258,10 +255,10 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
             raise UserError(f"{name} and {names[0]} have different architectures")
         for key, weight in _weights(model).items():
             total[key] += weight
+        del model, weight  # before the next one is loaded
     for weight in total.values():
         weight /= len(names)
     save_checkpoint(folder, AVERAGED, mean, {"averaged": names, "last_checkpoint": _last_checkpoint(folder)})
-    return names
 
 
 def default_checkpoint(folder: Path) -> str:

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -233,11 +234,30 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path: Path, tiny: Transforme
             for p, was in zip(tiny.parameters(), before, strict=True):
                 p.copy_(factor * was)
         save_checkpoint(tmp_path, name, tiny, {})
-    assert average_checkpoints(tmp_path, ["a", "b", "c"]) == ["a", "b", "c"]
+    average_checkpoints(tmp_path, ["a", "b", "c"])
     model, metadata = load_checkpoint(tmp_path, "averaged")
     for p, was in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(p.detach(), 3 * was)
     assert metadata["averaged"] == ["a", "b", "c"]
+
+
+def test_only_one_checkpoint_is_in_memory_besides_the_sum(
+    tmp_path: Path, tiny: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[weakref.ref[Transformer]] = []
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        save_checkpoint(tmp_path, name, tiny, {})
+
+    def load(folder: Path, name: str) -> tuple[Transformer, dict[str, Any]]:
+        assert sum(model() is not None for model in loaded) == min(1, len(loaded))
+        model, metadata = load_checkpoint(folder, name)
+        loaded.append(weakref.ref(model))
+        return model, metadata
+
+    monkeypatch.setattr("transformer.checkpoint.load_checkpoint", load)
+    average_checkpoints(tmp_path, names)
+    assert len(loaded) == 4
 
 
 def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:

@@ -187,7 +187,8 @@ def test_a_card_of_averaged_weights_says_so(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "best")
     assert "The weights are the average" not in (tmp_path / "best" / CARD).read_text("utf-8")
     shutil.copytree(run, tmp_path / "run")
-    names = average_checkpoints(tmp_path / "run", step_checkpoints(run))
+    names = step_checkpoints(run)
+    average_checkpoints(tmp_path / "run", names)
     exported(tmp_path / "run", tmp_path / "mine")
     text = (tmp_path / "mine" / CARD).read_text("utf-8")
     assert "Validation loss at step 4: " in text and f"The weights are the average of {len(names)} checkpoints." in text
