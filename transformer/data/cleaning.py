@@ -103,10 +103,6 @@ class CleaningReport:
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The first pairs that each filter dropped: ``source``, ``target``, and ``line``, which counts the pairs read."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON, from which ``CleaningReport(**dictionary)`` restores the report."""
-        return asdict(self)
-
     def table(self, width: int = 60) -> str:
         """Format the report as a table, with an example pair for each filter, each side cut to ``width / 2``."""
         counts = {**self.dropped, "total": self.seen - self.kept}

@@ -287,7 +287,7 @@ def _fill(
             )
     for file in _text_files(folder, "train"):
         file.path.unlink()
-    report = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
+    report = json.dumps(asdict(cleaner.report), ensure_ascii=False, indent=2)
     (folder / "cleaning.json").write_text(report, "utf-8")
     contents = {"format": FORMAT, "data": asdict(data), "vocab_size": vocab_size, "pairs": counts}
     contents["unused"] = count_unused_pairs(data.corpus, data.direction, mirror)

@@ -30,7 +30,6 @@ class Muon(torch.optim.Optimizer):
 
     Args:
         groups: parameter groups of weight matrices.
-        momentum: how much of the momentum is kept in each step.
         dtype: dtype of the matrix products that make the momentum orthogonal.
         batched: compute with all weights of one shape at once, in batched matrix products. Otherwise a GPU would wait
             for the host, which launches each small kernel separately; on a CPU, batches are slower.
@@ -41,11 +40,10 @@ class Muon(torch.optim.Optimizer):
     def __init__(
         self,
         groups: list[dict[str, Any]],
-        momentum: float = 0.95,
         dtype: torch.dtype = torch.float32,
         batched: bool = False,
     ) -> None:
-        super().__init__(groups, {"lr": 0.0, "momentum": momentum, "parts": 1, "dtype": dtype})
+        super().__init__(groups, {"lr": 0.0, "momentum": 0.95, "parts": 1, "dtype": dtype})
         self.batched = batched
 
     @torch.no_grad()

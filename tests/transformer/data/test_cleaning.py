@@ -165,7 +165,7 @@ def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() 
     assert report.examples["min_words"] == [{"line": 52, "source": "a b", "target": "c d"}]
     assert report.examples["drop_duplicates"][0]["line"] == 53
     assert len(report.examples["drop_empty"][0]["source"]) == MAX_EXAMPLE_LENGTH
-    assert CleaningReport(**json.loads(json.dumps(report.as_dict()))) == report
+    assert CleaningReport(**json.loads(json.dumps(asdict(report)))) == report
 
 
 def test_the_table() -> None:

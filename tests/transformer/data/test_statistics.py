@@ -1,5 +1,6 @@
 import itertools
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def store(folder: Path, report: CleaningReport) -> PreparedData:
             with SequencesWriter(folder, f"{split}.{side}", len(TOKENIZER)) as writer:
                 writer.extend([TOKENIZER.encode(text) for text in texts])
     (folder / "tokenizer.model").write_bytes(TOKENIZER.model)
-    (folder / "cleaning.json").write_text(json.dumps(report.as_dict()))
+    (folder / "cleaning.json").write_text(json.dumps(asdict(report)))
     return PreparedData(folder)
 
 
