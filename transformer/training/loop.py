@@ -27,13 +27,12 @@ from transformer.training.run_folder import (
     append_log,
     append_metrics,
     append_session,
-    is_finished,
     open_run_folder,
     read_metrics,
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.trainer import Trainer
+from transformer.training.trainer import Trainer, is_finished
 from transformer.translator import Translator
 
 STOPPING = b"\nstopping after this step, with a checkpoint; press Ctrl-C again to stop at once, without one\n"

@@ -1,8 +1,7 @@
 """The run folder: everything that a training run writes, and resumes from."""
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import filelock
 
 from transformer.checkpoint import read_settings, remove_partial_files
-from transformer.config import DROPOUTS, TrainingConfig
+from transformer.config import DROPOUTS
 from transformer.errors import UserError
 from transformer.files import InvalidFileError, read_rows, write_atomically
 from transformer.provenance import provenance
@@ -137,20 +136,6 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """Return the validation metrics of a run, one dictionary per validation."""
     return read_rows(run / METRICS, METRICS_KEYS)
-
-
-def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
-    """Return whether a run with these metrics has taken all steps, or its patience has run out."""
-    if not metrics:
-        return False
-    if metrics[-1]["step"] >= config.steps:
-        return True
-    since_best, best = 0, math.inf
-    for loss in (row["valid_loss"] for row in metrics):
-        since_best += 1
-        if loss < best:  # as in `Trainer.validate`
-            since_best, best = 0, loss
-    return 0 < config.patience <= since_best
 
 
 def read_log(run: Path) -> list[dict[str, float]]:

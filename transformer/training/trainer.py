@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -78,6 +79,16 @@ class Progress:
     """As ``loss_sum``, but since the last row of the log."""
     log_loss_tokens: int = 0
 
+    def add_validation(self, loss: float) -> None:
+        """Take a validation loss into account, for patience."""
+        self.validations_since_best += 1
+        if loss < self.best_loss:
+            self.best_loss, self.validations_since_best = loss, 0
+
+    def is_done(self, config: TrainingConfig) -> bool:
+        """Return whether all steps are taken or patience has run out."""
+        return self.step >= config.steps or 0 < config.patience <= self.validations_since_best
+
 
 OLD_PROGRESS = {
     "accumulate": "gradient_accumulation_steps",
@@ -87,6 +98,15 @@ OLD_PROGRESS = {
     "epoch_batches": "batch_index",
 }
 """Fields of `Progress` that had another name in the checkpoints of earlier versions."""
+
+
+def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
+    """Return whether a run with these metrics has taken all steps, or its patience has run out."""
+    progress = Progress()
+    for row in metrics:
+        progress.step = int(row["step"])
+        progress.add_validation(row["valid_loss"])
+    return bool(metrics) and progress.is_done(config)
 
 
 class Trainer:
@@ -378,16 +398,13 @@ class Trainer:
             **results,
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
-        progress.validations_since_best += 1
-        if metrics["valid_loss"] < progress.best_loss:
-            progress.best_loss, progress.validations_since_best = metrics["valid_loss"], 0
+        progress.add_validation(metrics["valid_loss"])
         return metrics
 
     @property
     def is_done(self) -> bool:
         """Whether all steps are taken or patience has run out."""
-        out_of_patience = 0 < self.config.patience <= self.progress.validations_since_best
-        return self.progress.step >= self.config.steps or out_of_patience
+        return self.progress.is_done(self.config)
 
     @property
     def is_epoch_end(self) -> bool:

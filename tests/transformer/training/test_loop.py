@@ -32,8 +32,8 @@ from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.objective import ModelWithLoss, batch_loss
 from transformer.training.optimizer import optimizer_state
-from transformer.training.run_folder import is_finished, read_log, read_metrics
-from transformer.training.trainer import Trainer
+from transformer.training.run_folder import read_log, read_metrics
+from transformer.training.trainer import Trainer, is_finished
 from transformer.training.validation import validate
 from transformer.translator import Translator
 
