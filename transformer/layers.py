@@ -124,7 +124,7 @@ class DecoderLayer(ActivationCheckpointedLayer):
             cache: the keys and values of earlier positions, if x contains only the newest.
 
         Returns:
-            The shape of x.
+            A tensor of the same shape as x.
         """
         is_causal = target_mask is None and cache is None  # a cache has no later positions
         x = self.residuals[0](

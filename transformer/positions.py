@@ -43,7 +43,7 @@ def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
 
 
 def rotary_table(length: int, d_head: int) -> Tensor:
-    """Return the cosines and sines of all angles that `rotate` needs; a model computes them once for all layers.
+    """Return the cosines and sines of all angles that `rotate` needs.
 
     Returns:
         (2, length, d_head / 2), float32.
@@ -66,7 +66,7 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
         rotation: the part of `rotary_table` for these positions, (2, length, d_head / 2); a length of 1 broadcasts.
 
     Returns:
-        The shape and dtype of x.
+        A tensor of the same shape and dtype as x.
     """
     cos, sin = rotation.to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
