@@ -809,7 +809,7 @@ Picture(
 shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# The first row, BLEU with its signature, is the score to report. In your terminal, a third column says what each score measures ([Evaluation](13_evaluation.ipynb) explains them). The small run's test set has short, easy sentences like those it was trained on, so its score tells you nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
+# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those it was trained on, so its score tells you nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
 
 
 # %% tags=["wrap-output"]
