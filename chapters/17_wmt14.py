@@ -1014,7 +1014,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 
 # %% [markdown]
-# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. On a CPU, this estimate was within 10% of the memory that we measured, and an H200 needed about a tenth less. So for a GPU with 8 GB, use `--training.gradient-accumulation-steps 2` with `wmt14-base`, and with `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
+# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. On a CPU, this estimate was within 10% of the memory that we measured, and an H200 needed 7 to 9% less. So for a GPU with 8 GB, use `--training.gradient-accumulation-steps 2` with `wmt14-base`, and with `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
 #
 # ### Several GPUs
 #

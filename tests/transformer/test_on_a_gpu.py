@@ -63,7 +63,7 @@ def test_the_model_learns_there(shape: ModelConfig, gpu: Device, source: torch.T
         loss = label_smoothed_cross_entropy(logits, target.to(device).flatten(), pad_id=0)
         states = torch.randn(42, 32).to(device).requires_grad_()
         same = linear_label_smoothed_cross_entropy(
-            states, model.unembedding.weight, target.to(device).flatten(), spread="others", pad_id=0
+            states, model.unembedding.weight, target.to(device).flatten(), pad_id=0
         )
         (loss + same).backward()
         assert all(p.grad is not None and p.grad.device == device for p in model.parameters())
