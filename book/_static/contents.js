@@ -27,6 +27,8 @@
     }
     for (const entry of contents.querySelectorAll(".toc-entry")) entry.classList.toggle("active", entry.contains(current));
   };
-  // After the theme's own handler, which runs at the end of the frame.
-  addEventListener("scroll", () => requestAnimationFrame(() => setTimeout(mark)), { passive: true });
+  for (const event of ["scroll", "hashchange"]) addEventListener(event, mark, { passive: true });
+  new ResizeObserver(mark).observe(document.documentElement); // when something is drawn late, or unfolded
+  // On a slow device, the theme sets its own mark much later than the scroll event: then ours is set again.
+  new MutationObserver(mark).observe(contents, { attributes: true, attributeFilter: ["class"], subtree: true });
 })();
