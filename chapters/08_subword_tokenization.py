@@ -79,7 +79,7 @@ Picture(
     caption=(
         "One sentence in words, characters and subwords. Words that don't occur in "
         "8,000 sentence pairs become <unk>, and characters make the sentence long. "
-        "The subwords are those of the caption translator."
+        "The subwords are those of chapter 1's translator of image captions."
     ),
 )
 
@@ -110,7 +110,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import io
 import textwrap
 from collections import Counter
@@ -124,7 +124,7 @@ from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.models import MODELS_FOLDER
 
 # %% [markdown]
-# ## Why not words, why not characters?
+# ## Why not words or characters?
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
 #
@@ -637,7 +637,7 @@ assert in_bpe[2] == 0 < in_unigram[2] and in_bpe[3] > 20 * in_unigram[3]
 assert 0.25 < in_unigram[2] < 0.35 and in_bpe[3] > 200, "hundreds"
 
 # %% [markdown]
-# Both nearly always split at the boundary, far more often than by chance. But BPE always cuts up at least one of the parts as well, whereas Unigram leaves both whole in almost a third of the compounds. The last column shows why. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and hundreds of its 2,000 tokens are never used. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same on real text. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
+# Both nearly always split at the boundary, far more often than by chance. But BPE always cuts up at least one of the parts as well, whereas Unigram leaves both whole in almost a third of the compounds. The last column suggests why. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and hundreds of its 2,000 tokens are never used. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same on real text. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
 #
 # ### Unknown characters
 #
@@ -750,7 +750,7 @@ assert 1.7 < n_tokens[2] < 1.85
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** therefore trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram, and **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1, and a word takes several merges. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the same model trained without it. Here are the most frequent segmentations of one word:
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** therefore trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram, and **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/results.md) on the captions, the model trained with it was far behind the same model trained without it. Here are the most frequent segmentations of one word. Because it takes several merges, more than half of its copies aren't split in the usual way, the first in the list:
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -762,6 +762,9 @@ for split, n in splits.most_common(5):
 
 # %% tags=["remove-cell"]
 assert len(splits) > 5
+((usual, n_usual),) = splits.most_common(1)
+assert usual.split() == tokenizer.pieces(tokenizer.encode("Wintermantel"))
+assert 350 < n_usual < 490
 assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 
 # %% [markdown]
@@ -901,7 +904,7 @@ assert lengths[1] < 0.98 * lengths[0]
 #
 # <details><summary>A. BPE, because its tokens are unique</summary>
 #
-# No. BPE applies merges in the order of learning. Without it, you can only guess, as the pitfall above shows.
+# No. BPE applies merges in the order of learning. Without it, you can only guess: in the figure above, *longest first* splits *Kellerfenster* differently from BPE, although both use the same tokens.
 #
 # </details>
 # <details><summary>B. WordPiece and Unigram</summary>

@@ -100,9 +100,9 @@ Row(
     Picture(
         first_diagram("label smoothing"),
         alt=(
-            "Reliability diagram of the model with label smoothing: the points lie "
-            "near the diagonal, most of them a little below, and fewer predictions "
-            "have a confidence above 0.9."
+            "Reliability diagram of the model with label smoothing: the points at both "
+            "ends lie near the diagonal and those in the middle up to 0.2 below it, "
+            "closer than with hard targets. Fewer predictions have a confidence above 0.9."
         ),
     ),
     caption=(
@@ -132,7 +132,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 from dataclasses import replace
 from itertools import islice
@@ -207,7 +207,7 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So smoothing can't teach the model other translations. Its only message is: **don't be so sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show that it also makes the vectors before the output layer form tighter clusters, one for each correct token.
+# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So smoothing can't teach the model other translations. Its only message is: **don't be so sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show for image classifiers that it also makes the vectors before the output layer form tighter clusters, one for each class.
 #
 # **Try it.** The first panel shows the target. The second shows the loss for each probability of the correct token when the other tokens share the rest evenly. The blue dot marks the lowest loss, and the dashed line is the loss without smoothing.
 #
@@ -380,7 +380,7 @@ assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The cause isn't the entropy of the target, because the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py), as you can tell from the paper's results below: with $\varepsilon = 0.2$, a smoothed perplexity would be at least 13.52, as above, but the paper reports 5.47. The model itself changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the cause: with $\varepsilon = 0.2$, it alone would give a perplexity of 13.52, but the paper reports 5.47, as the table below shows. (The authors' code [measures perplexity with hard targets](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).) It is the model itself that changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|

@@ -298,13 +298,15 @@ def schedule(step):
     return 0.2 * rate  # the best factor depends on the model
 
 
-def healthy_step(model, adam, batch, step, rate=schedule, zero_grad=True):
+def healthy_step(
+    model, adam, batch, step, rate=schedule, zero_grad=True, max_norm=1.0
+):
     adam.param_groups[0]["lr"] = rate(step)
     loss = package_batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
     if zero_grad:
         adam.zero_grad()
     loss.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     adam.step()
     return loss.item(), norm.item()
 
@@ -470,7 +472,7 @@ def damage_step_50(batch):
     return damaged(batch) if batch is batches[49] else batch
 
 
-damaged_norms = short_run(damage_step_50, n_steps=80)[1]
+damaged_losses, damaged_norms, *_ = short_run(damage_step_50, n_steps=80)
 with style.in_style():
     figure, axes = style.new_figure(4.8, 2.8)
     for norms, colour, label in (
@@ -548,7 +550,31 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1, and after the damaged batch the norms soon return to those of the healthy run. This limit also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
+
+# %% tags=["hide-input"]
+unclipped = [
+    short_run(change, n_steps=60, max_norm=math.inf)[0]
+    for change in (lambda batch: batch, damage_step_50)
+]
+after = slice(50, 60)
+print("mean loss of steps 51 to 60  healthy  damaged")
+for name, (healthy_losses, other_losses) in (
+    ("clipped at 1", (losses, damaged_losses)),
+    ("not clipped", unclipped),
+):
+    means = (sum(run[after]) / 10 for run in (healthy_losses, other_losses))
+    print("{:27}  {:7.2f}  {:7.2f}".format(name, *means))
+
+# %% tags=["remove-cell"]
+costs = [
+    sum(bad[after]) / 10 - sum(good[after]) / 10
+    for good, bad in ((losses, damaged_losses), unclipped)
+]
+assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
+
+# %% [markdown]
+# With clipping, the damaged batch leaves hardly a trace. Without it, the losses are a little higher, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
 #
 # ## Gradient accumulation
 #
@@ -668,7 +694,7 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. For comparison, the paper's base model took 100,000 steps, in 12 hours on eight GPUs (§5.2). At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
+# Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
 #
 # Does the model use its source at all? To find out, we compute the loss on 100 validation pairs twice: once with the right sources, and once with each target paired with another sentence's source. If the model really translates, swapping must make its loss much worse.
 
@@ -789,7 +815,7 @@ assert lines["longer"] == list(german)
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints**, which are weights saved during training, here ten minutes apart, and for its big ones the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints** (weights saved during training, in its case every ten minutes), and for its big models the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -944,7 +970,7 @@ Picture(
 # |---|---|---|---|
 # | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the previous sum, as clipping left it | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has scaled down | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -1007,7 +1033,7 @@ assert right_e > right_c + 0.1
 #
 # Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and switch off single heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
+# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads (switch them off). In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator

@@ -129,7 +129,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute how much memory a KV cache takes. **About 40 minutes.** The chapter builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+# By the end you will be able to write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute how much memory a KV cache takes. **About 40 minutes** without the three optional sections. The chapter builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["hide-input"]
 Picture(
@@ -146,7 +146,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import time
 
 import torch
@@ -442,10 +442,10 @@ if stored.exists():  # not in Colab
     assert [round(rows[k]["log_probability"], 1) for k in (1, 64)] == [-6.6, -5.0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both the rise and the fall are significant in a paired bootstrap ($p$ = 0.02 and 0.01; [Evaluation](13_evaluation.ipynb) explains this test). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both the rise and the fall are significant in a paired bootstrap ($p$ = 0.02 and 0.01; [Evaluation](13_evaluation.ipynb) explains this test). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
 
 # %% [markdown]
-# Why shorter? Every token lowers the log-probability, so a short translation has an advantage, and the more prefixes you keep, the likelier one of them is short. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
+# Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
@@ -763,7 +763,7 @@ for length in (30, 120, 240):
 #
 # *Optional: no later chapter builds on this section.*
 #
-# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. Most libraries copy these, in every layer and at every step, in functions such as `_reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq). In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
+# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. Most libraries copy these, in every layer and at every step, in functions such as `Cache.reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq). In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
 #
 # Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
 #
@@ -773,16 +773,10 @@ for length in (30, 120, 240):
 # | beam 2 | `<bos>` | Der | Mann |
 # | beam 3 | `<bos>` | Eine | Frau |
 #
-# Here they are as ids, with the tokens that the beams will read at step 4, *Mann*, *Herr* and *Hund* (man, gentleman, dog):
-
-# %%
-words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
-entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
-
-# %% [markdown]
-# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund*. All of them continue beam 1, so beams 2 and 3 drop their own prefixes. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
+# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund* (man, gentleman, dog). All of them continue beam 1, so beams 2 and 3 drop their own prefixes. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
 
 # %% tags=["hide-input"]
+words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
 beams = ["beam 1", "beam 2", "beam 3"]
 own, of_beam_1 = torch.eye(3).bool(), torch.tensor([[True, False, False]] * 3)
 with style.in_style():
@@ -814,10 +808,12 @@ Picture(
 )
 
 # %% [markdown]
-# Let's do the same with the model's cache. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, `start_cache` lets each beam attend to its own entry at every step.
-
+# Let's do the same with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, each beam attends to its own entry at every step.
 
 # %%
+entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
+
+
 @torch.no_grad()
 def three_steps():
     cache = model.start_cache(*model.encode(source), max_length=4, beams=3)
@@ -867,24 +863,24 @@ for beam, newest in enumerate(entered[3]):
     assert_close(by_mask[0, beam], expected, atol=1e-4, rtol=1e-5)
 
 # %% [markdown]
-# Here are the two functions that use the mask:
+# Two functions of the package use the mask:
 
-# %% tags=["remove-input"]
+# %% tags=["hide-cell"]
 SourceCode(DecoderCache.reorder, Transformer.decode_step)
 
 # %% [markdown]
-# For the steps so far, `reorder` replaces each beam's rows of the mask with those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
+# <details><summary>How they work, what this saves, and what it costs</summary>
 #
-# <details><summary>What does this save, and what does it cost?</summary>
+# For the steps so far, `reorder` replaces each beam's rows of the mask with those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
 #
 # Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. The memory for self-attention is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
 #
 # </details>
 #
-# Which is faster? For the comparison, here is a model that copies. Each beam is a sentence of its own for it, with its own keys and values, including those of the encoder's output:
+# Which is faster? The folded code compares the shared cache with a model that copies. It treats each beam as a separate sentence with its own keys and values, for cross-attention too. Both take the same steps: four beams for each of 16 sentences, with the beams shuffled after every step, as in the middle of a search.
 
 
-# %%
+# %% tags=["hide-input"]
 class CopyingTransformer(Transformer):
     def start_cache(self, memory, memory_mask, max_length, beams):
         memory, memory_mask = (
@@ -897,12 +893,8 @@ class CopyingTransformer(Transformer):
         return logits.view(*tokens.shape, -1)
 
 
-# %% [markdown]
-# Reordering copies the keys and values of the parents, for all steps so far:
-
-
-# %%
 def copy_beams(cache, parents):
+    """Copy the keys and values of the parents, for all steps so far."""
     first = torch.arange(len(parents), device=parents.device)[:, None]
     rows = (parents + first * parents.size(1)).flatten()
     for layer in cache.self_attention:
@@ -911,15 +903,10 @@ def copy_beams(cache, parents):
         layer.value[:, :, steps] = layer.value[rows, :, steps]
 
 
-# %% [markdown]
-# We let both take the same steps: four beams for each of 16 sentences, with the beams shuffled after every step, as in the middle of a search.
-
-# %%
 copying = CopyingTransformer(model.config).to(source.device).eval()
 _ = copying.load_state_dict(model.state_dict())
 
 
-# %%
 @torch.no_grad()
 def take_steps(model, reorder, steps, beams=4):
     generator = torch.Generator().manual_seed(1)
@@ -933,7 +920,6 @@ def take_steps(model, reorder, steps, beams=4):
     return torch.stack(outputs).cpu()
 
 
-# %%
 versions = {
     "shared": (model, DecoderCache.reorder),
     "copied": (copying, copy_beams),
@@ -952,7 +938,7 @@ assert_close(
 )
 
 # %% [markdown]
-# Both give the same logits. Which one is faster depends on the machine and on the sizes: copying moves more memory, while the shared cache computes scores that its mask then hides. Try other numbers of steps and beams. On one CPU thread, with a model twice as wide and 64 sentences, the shared cache was clearly faster, and most of all in long searches. We haven't compared the two on a GPU.
+# Both give the same logits. Which one is faster depends on the machine and on the sizes: copying moves more memory, while the shared cache computes scores that its mask then hides. On one CPU thread, with a model twice as wide and 64 sentences, the shared cache was clearly faster, and most of all in long searches. We haven't compared the two on a GPU.
 #
 # ### How much memory it needs
 #
@@ -1022,7 +1008,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 CPUs have had since about 2020. Without them, the package multiplies the integers in float32, which hardly saves any time. So that float32 can represent the sums exactly, the package rounds weights to integers from only −63 to 63. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, on the CPU, each the shortest of six.
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 server CPUs have had since about 2020 (AMD's since 2022), but many desktop CPUs don't have. Without them, the package multiplies the integers in float32, which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, each the shortest of six:
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -1074,7 +1060,7 @@ if file.exists():  # not in Colab
 #
 # **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the rest of its batch.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which beam each beam continues (see the optional section). Here two beams hold different tokens and then trade places:
 
 
 # %%

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Each word carries a stack of four blocks; the number of green ones is the length, up to four, of the longest run of words around it that also occurs in the reference. Punctuation marks count as words, but have no stack, and capitals matter: *Because* doesn't match *because*. Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Over each word is a stack of four blocks. One green block means that the word occurs in the reference, two that it does so together with a neighbour, and so on, up to a run of four. Punctuation counts as a word but has no stack, and *Because* doesn't match *because*. Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -105,7 +105,7 @@ assert max(tv_scores["A"], tv_scores["C"]) < 20
 #
 # By the end you will be able to compute BLEU and chrF by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
-# %%
+# %% tags=["hide-input", "imports"]
 import logging
 import math
 import random
@@ -533,7 +533,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their scores, with sources, are on the [results](../book/results.md) page; here are the differences:
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method, which has three steps: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their scores, with sources, are on the [results](../book/results.md) page; here are the differences:
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -565,9 +565,9 @@ if stored.exists():  # not in Colab
 # %% [markdown]
 # Judging from these two, **the paper's 27.3 is roughly 26 in sacreBLEU**. Use *BLEU paper* to compare with this paper and those of its time, and sacreBLEU's default for everything else.
 #
-# <details><summary>The three steps, and how they are known</summary>
+# <details><summary>How the three steps are known</summary>
 #
-# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard toolkit for statistical machine translation, and then words are **split at hyphens** (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If the word is correct, it now earns three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. `paper_bleu` takes all three steps, but straightens the marks in the translation as well, so that either kind matches.
+# [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. The script tokenizes and then splits words at hyphens (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If the word is correct, it now earns three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: straight quotation marks, but only in the reference. `paper_bleu` straightens those of the translation as well, so that either kind matches.
 #
 # </details>
 #
@@ -623,7 +623,7 @@ assert (
 )
 
 # %% [markdown]
-# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much; Popović recommends $\beta = 3$, sacreBLEU uses 2:
+# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much. Popović's first paper found $\beta = 3$ best, [her second (2016)](https://aclanthology.org/W16-2341/) $\beta = 2$, which sacreBLEU uses and prints as *chrF2*:
 #
 # $$ \mathrm{chrF}_\beta = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R} $$
 #
@@ -642,7 +642,7 @@ assert math.isclose(chrf_by_hand, chrf([word], [right]).value)
 print(f"chrF {chrf_by_hand:.1f}   (BLEU of a single wrong word: 0)")
 
 # %% [markdown]
-# For a test set, the counts of all sentences are summed first, as in BLEU. chrF needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it.
+# For a test set, the counts of all sentences are summed first, as in BLEU. chrF needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
 
 # %% tags=["remove-cell"]
 assert math.isclose(
@@ -661,14 +661,14 @@ assert math.isclose(100 * 5 * p * r / (4 * p + r), chrf(dropped, references).val
 # %% [markdown]
 # ## METEOR: match words first, then look at their order
 #
-# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, with one that has the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and if they form few **chunks**, runs of words in the same order on both sides. Here are three chunks:
+# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, with one that has the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and if they form few **chunks**, runs of words in the same order on both sides. Here there are three, *today*, *the small dogs* and *sleep in the house*:
 
 # %%
 sleep = "today the small dogs sleep in the house".split()
 sleeping = "the small dogs are sleeping in the house today".split()
-partners = [8, 0, 1, 2, 4, 5, 6, 7]  # the position of each word's partner
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
+partners = [8, 0, 1, 2, 4, 5, 6, 7]  # the position of each word's partner
 with style.in_style():
     figure, axes = style.new_figure(4.9, 1.5)
     axes.set_position((0, 0, 1, 1))
@@ -719,19 +719,18 @@ meteor_by_hand = (
 # %%
 from transformer.evaluation.metrics import meteor
 
-one_dog = "today the small dog sleeps in the house".split()
-for words in (sleep, one_dog):
-    text, right = " ".join(words), " ".join(sleeping)
-    m, b = meteor([words], [sleeping], "en"), bleu([text], [right])
-    print(f"{text}\n  METEOR {m.value:.1f}, BLEU {b.value:.1f}")
+m = meteor([sleep], [sleeping], "en")
+b = bleu([" ".join(sleep)], [" ".join(sleeping)])
+print(f"METEOR {m.value:.1f}, BLEU {b.value:.1f}")
 print(m.signature)
 
 # %% tags=["remove-cell"]
+one_dog = "today the small dog sleeps in the house".split()
 both = [meteor([words], [sleeping], "en").value for words in (sleep, one_dog)]
 assert math.isclose(both[0], meteor_by_hand) and math.isclose(*both)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense of the first translation, which BLEU punishes. But the stemmer also hides an error: in the second, only one dog sleeps. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Unless you have installed WordNet, ours has no dictionary, as `synonyms:no` shows. The score of a test set is the mean over its sentences.
+# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Unless you have installed WordNet, ours has no dictionary, as `synonyms:no` shows. The score of a test set is the mean over its sentences.
 
 # %% tags=["remove-cell"]
 words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]
@@ -739,7 +738,7 @@ each = [meteor([h], [r], "en").value for h, r in zip(*words, strict=True)]
 assert math.isclose(np.mean(each), meteor(*words, "en").value)
 
 # %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, which `moses_tokenize` makes by the rules of Moses:
+# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, so we split the text with the Moses tokenizer, `moses_tokenize`:
 
 
 # %%
@@ -1015,7 +1014,7 @@ for name, gain in gains.items():
 #
 # Keep three limits in mind:
 #
-# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind, if none depends on another. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
+# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It treats the sentences as independent, which sentences from one document are not. It compares two trained systems, not two *recipes*. To show that a recipe is better, train each with several seeds and compare the means.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
 # - **A small test set can't detect small differences.** Another system, with another seed, drops 7% of the words and is clearly better than `baseline` on the whole test set, in part by luck. We cut the set into parts and compute the gain on each part:
 
