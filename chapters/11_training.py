@@ -574,7 +574,7 @@ costs = [
 assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
 
 # %% [markdown]
-# With clipping, the damaged batch leaves hardly a trace. Without it, the losses are a little higher, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
+# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
 #
 # ## Gradient accumulation
 #

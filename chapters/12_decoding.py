@@ -1060,7 +1060,7 @@ if file.exists():  # not in Colab
 #
 # **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the rest of its batch.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which beam each beam continues (see the optional section). Here two beams hold different tokens and then trade places:
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which beam each beam continues (see the optional section *One cache for all beams*). Here two beams hold different tokens and then trade places:
 
 
 # %%
