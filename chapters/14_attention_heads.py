@@ -130,7 +130,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 #
 # **About 50 minutes.** The chapter builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 
-# %%
+# %% tags=["hide-input", "imports"]
 from textwrap import fill
 
 import torch
@@ -718,7 +718,7 @@ with torch.no_grad():
 # %% [markdown]
 # These are the same errors as at the top. From now on, we use the package's `ablate_heads`, which does this.
 #
-# We measure the damage by the loss, and by the share of *exact sentences*: those whose greedy translation equals the reference, as nearly all do with the intact model in this generated corpus. `evaluate` computes both on the first hundred of our 200 sentences.
+# We measure the damage by the loss and by **exact match**, the share of sentences whose greedy translation equals the reference. In this generated corpus, it is close to 100% for the intact model. `evaluate` computes both on the first hundred of our 200 sentences.
 #
 # <details><summary>Why this needs no search</summary>
 #
@@ -734,7 +734,7 @@ real = answer != PAD
 
 @torch.no_grad()
 def evaluate():
-    """Return the loss per token, the share of exact sentences, and all predictions."""
+    """Return the loss per token, the rate of exact matches, and all predictions."""
     logits = model(*inputs)
     predicted = logits.argmax(dim=-1).masked_fill(~real, PAD)
     loss = F.cross_entropy(logits[real], answer[real]).item()
@@ -744,7 +744,7 @@ def evaluate():
 
 # %%
 loss, exact, _ = evaluate()
-print(f"loss {loss:.3f}, exact sentences {exact:.0%}")
+print(f"loss {loss:.3f}, exact match {exact:.0%}")
 
 # %% tags=["remove-cell"]
 searched = greedy_search(model, inputs[0])
@@ -758,7 +758,7 @@ assert math.isclose(sum(by_search) / len(by_search), exact, abs_tol=1e-6)
 
 # %%
 heads = [(name, h) for name in weights for h in range(4)]
-alone = {}  # head -> loss and share of exact sentences without it
+alone = {}  # head -> loss and exact match without it
 for name, h in heads:
     with ablate_heads(model, {name: [h]}):
         alone[name, h] = evaluate()[:2]
@@ -772,7 +772,7 @@ Picture(
         exact_left,
         layers,
         [f"head {h + 1}" for h in range(4)],
-        title="Exact sentences without this head",
+        title="Exact match without this head",
     ),
     alt=(
         "A grid with a row for each layer and a column for each head: the share of "
@@ -782,7 +782,7 @@ Picture(
         "two thirds."
     ),
     caption=(
-        "Exact sentences left after ablating each head alone. Most heads hardly "
+        "Exact match after ablating each head alone. Most heads hardly "
         "matter, but without the darkest one most translations are wrong."
     ),
 )
@@ -891,7 +891,7 @@ assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %%
 def exact_without_first(order):
-    """Return the share of exact sentences with 0, 1, 2, ... heads ablated."""
+    """Return the exact match with 0, 1, 2, ... heads ablated."""
     ablated, shares = {}, [exact]
     for name, h in order:
         ablated.setdefault(name, []).append(h)
@@ -910,17 +910,17 @@ Picture(
         range(len(heads) + 1),
         {"most important first": most_first, "least important first": least_first},
         "heads ablated",
-        "Exact sentences",
+        "Exact match",
     ),
     alt=(
-        "The share of exact sentences against the number of ablated heads, from 0 to "
+        "Exact match against the number of ablated heads, from 0 to "
         "24. If the most important go first, it is nearly 0 after a handful. If the "
         "least important go first, it hardly falls for the first three, then steadily, "
         "and is 0 with three quarters gone."
     ),
     caption=(
         "Ablating the most important heads first ruins the translations at once; "
-        "with the least important first, the share of exact sentences falls more "
+        "with the least important first, exact match falls more "
         "slowly."
     ),
 )
@@ -930,7 +930,7 @@ Picture(
 
 # %%
 lost_alone = sum(exact - alone[head][1] for head in ranked[:8])
-print("exact sentences without these eight heads")
+print("exact match without these eight heads")
 print(f"if the single effects added up: {exact - lost_alone:.0%}")
 print(f"measured: {least_first[8]:.0%}")
 

@@ -148,7 +148,7 @@ Row(
 # %% [markdown]
 # By the end you will be able to build BERT, GPT and ViT from our encoder layer in a few lines, say what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** The chapter builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 from itertools import chain
 
@@ -902,7 +902,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 #
 # ## T5: every task is text to text
 #
-# T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change; only attention does. T5's idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
+# T5 keeps the encoder and the decoder, so `Transformer.forward` needs no change. T5's idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. So no task needs an output layer or a loss of its own, and one model can be trained on all of them together.
 #
 # To pre-train on plain text, T5 uses **span corruption**: it cuts out spans of three tokens on average, 15% of the text in all, and leaves a numbered *sentinel* token in place of each. We write `<0>` for the first one; the released models call it `<extra_id_0>`. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
@@ -931,11 +931,11 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 also changes how positions are encoded. Instead of adding vectors to the embeddings, it adds to each attention score a learned number that depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
+# T5 changes the layers, too. They are pre-norm, and the norms only rescale (§2.1 of the T5 paper), like the RMSNorm described below; in the released models, linear layers have no biases. The largest change is to the encoding of positions. Instead of adding vectors to the embeddings, T5 adds to each attention score a learned number that depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
 #
-# <details><summary>One more difference: the scores aren't divided by √d_k</summary>
+# <details><summary>Another difference in attention: the scores aren't divided by √d_k</summary>
 #
-# T5 also leaves out the division by $\sqrt{d_k}$; we keep it.
+# T5 leaves out the division by $\sqrt{d_k}$; we keep it.
 #
 # </details>
 #
@@ -966,7 +966,7 @@ print("bias of 0 and -inf = causal mask")
 # %% [markdown]
 # The cell also checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Distances share 32 *buckets* (§2.1 of the T5 paper), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own; beyond that, the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Distances share 32 *buckets* (§2.1), because it hardly matters whether a word is 100 or 101 positions away. In the encoder, 16 of them are for keys on the left and 16 for keys on the right. On each side, every distance below 8 has a bucket of its own; beyond that, the buckets grow logarithmically, and all distances from 91 on share the last one. In the plot below, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
@@ -1226,7 +1226,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# Two totals in the figure match the published 110 and 124 million. ViT's published 86 million leaves out the classifier.
+# BERT's total matches the published 110 million. The GPT-2 paper says 117 million, which OpenAI later [corrected](https://github.com/openai/gpt-2) to 124. ViT's published 86 million leaves out the classifier.
 #
 # ## What today's language models changed
 #

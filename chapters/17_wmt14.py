@@ -73,7 +73,6 @@ from transformer import checkpoint
 from transformer.cli import main
 from transformer.data import pocket
 from transformer.data.batching import Batches
-from transformer.data.download import data_folder
 from transformer.plots import style
 from transformer.plots.roofline import GPUS
 from transformer.plots.style import Captioned, Picture
@@ -91,7 +90,7 @@ def rule_of_thumb(recipe):
 
 
 flop = {name: rule_of_thumb(RECIPES[f"wmt14-{name}"]) for name in ("base", "big")}
-# euros per GPU-hour: assumptions, in the order of what clouds charge
+# assumed prices in euros per GPU-hour, roughly what clouds charge
 prices = {
     "T4": 0.40,
     "L4": 0.70,
@@ -125,7 +124,7 @@ Captioned(
 #
 # This page goes through every step with a small model, in a few minutes on a CPU. You need a GPU only to train the full model.
 #
-# By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, and judge whether the loss and the score are right. An optional section near the end shows what to do when something fails, for example how to resume a run after a crash. **About 45 minutes.** The chapter builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# By the end you will be able to estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, and judge whether the loss and the score are right. A section near the end shows what to do when something fails, for example how to resume a run after a crash. **About 45 minutes.** The chapter builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math
@@ -181,7 +180,7 @@ from transformer.translator import Translator
 #
 # | step | what to expect | source |
 # |---:|---|---|
-# | 0 | loss 10.5 | $\ln 37{,}000$: all tokens of the vocabulary get the same probability |
+# | 0 | loss about 11.0 | with equal probabilities it would be $\ln 37{,}000 \approx 10.5$; an untrained model's logits vary, with a variance of about 1, which adds about 0.5 |
 # | 4,000 | the warm-up ends, and the loss keeps falling | [Training](11_training.ipynb) |
 # | 100,000 | loss 1.59, BLEU 25.8 on newstest2013, not averaged | the paper's Table 3: a perplexity of 4.92, whose natural logarithm is 1.59 |
 # | 100,000 | BLEU 27.3, averaged | the paper's Table 2; roughly 26 in sacreBLEU, as [Evaluation](13_evaluation.ipynb) estimates |
@@ -190,16 +189,24 @@ from transformer.translator import Translator
 #
 # The scores are on newstest2014 unless the table names another set; newstest2013 is the validation set. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss. For the values between the first step and the last, look at the plots of the three runs on four A40: they show loss and BLEU over the steps.
 #
-# **We can't confirm these values ourselves.** Our few attempts on real text took minutes and had an eighth of the paper's warm-up. With Adam, as in the paper, the model then learned next to nothing, as others have found before us; this says nothing about the paper's own recipe.
+# **We can't confirm these values ourselves.** Our few attempts on real text took minutes and had an eighth of the paper's warm-up. With Adam, the paper's optimiser, the model learned next to nothing if the learning rate rose that fast to 0.0009 (the paper's highest is 0.0007), and began to learn at about half that rate. Others have seen the same ([Xiong et al., 2020](https://arxiv.org/abs/2002.04745)). We haven't tried the paper's own warm-up.
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam and a highest learning rate of 0.0009, the model learned little more than how frequent each token is; at about half that rate it began to translate, but in at most 600 steps its best score on captions was 2.7 BLEU. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) saw the same with a post-norm model on another corpus: after a warm-up of 500 steps to a rate of 0.001 it reached 2.8 BLEU, and 31.2 with half that rate. A small model of ours confirms it on captions: with six post-norm layers and the paper's formula, it reached 10.2 BLEU in 2,000 steps when half of them were warm-up, and 0.0 with an eighth of that warm-up ([Results](../book/results.md)). With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. With Adam and a highest learning rate of 0.0009, the model learned little more than how frequent each token is. At about half that rate it began to learn, but in at most 600 steps its best score on captions was 2.7 BLEU. Xiong et al. trained a post-norm model on another corpus: after a warm-up of 500 steps to a rate of 0.001 it reached 2.8 BLEU, and 31.2 with half that rate. A small model of ours, with six post-norm layers and the paper's formula for the learning rate, reached 10.2 BLEU on captions in 2,000 steps when half of them were warm-up. With an eighth of that warm-up, and so by the formula a rate almost three times as high, it scored 0.0 ([Results](../book/results.md)). With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
 # </details>
 
 # %% tags=["remove-cell"]
 assert round(math.log(37_000), 1) == 10.5 and round(math.log(4.92), 2) == 1.59
+torch.manual_seed(0)
+new_model = Transformer(RECIPES["wmt14-base"].model).eval()
+with torch.no_grad():
+    new_logits = new_model(*torch.randint(4, 37_000, (2, 4, 25)))
+assert 0.9 < new_logits.var() < 1.1
+# the mean loss over all labels
+assert 10.95 < (new_logits.logsumexp(-1) - new_logits.mean(-1)).mean() < 11.05
+del new_model, new_logits
 assert RECIPES["wmt14-base"].training.warmup_steps == 4000
 stored = Path("../book/results/published.json")
 if stored.exists():  # not in Colab
@@ -445,7 +452,7 @@ if stored.exists():  # not in Colab
 #
 # </details>
 #
-# To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the peak in the data sheet. The row *share of measured peak* isn't the utilisation: it counts padding as work, and compares with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200.
+# To get the utilisation of your own GPU, run `transformer bench`: take its *work per second*, multiply it by the share of tokens that isn't *padding*, and divide by the dense peak in the data sheet (see [chapter 16](16_gpu_performance.ipynb)). The row *share of measured peak* isn't the utilisation: it counts padding as work, and compares with the *measured* peak, that of large matrix products alone, which is 760 instead of 989 TFLOP/s on the H200.
 #
 # Energy is time multiplied by power. We multiply the GPU's maximum power, from its data sheet, by an overhead for the rest of the machine and its cooling. The overhead and both prices, which are in euros, are assumptions; replace them with your own. The dictionaries `prices` and `flop` come from the folded code of the first figure, as does the function `rule_of_thumb`. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
@@ -577,18 +584,17 @@ Picture(
 #
 # The folded cell below defines these names and `shell`. It also changes this session for good: its working folder becomes a temporary one, `work`; the variable `TRANSFORMER_DATA` makes the course keep its data there, too; and PyTorch computes with a single thread. **Restart the session before you train something of your own.**
 #
-# <details><summary>What these cells do if WMT14 is on this machine, and what the variables contain</summary>
+# <details><summary>What the variables contain, and how to run this page at full size</summary>
 #
-# If WMT14 has been downloaded by `transformer prepare wmt14-base`, the cells train the paper's base model, which takes hours. In that case, `RECIPE` is `wmt14-base`, `FULL_SIZE` is true, and neither the working folder nor the data folder changes.
+# With `FULL_SIZE = True` in the folded cell, this page trains the paper's base model. Then `RECIPE` is `wmt14-base`, `$SMALL` and `$DEVICE` are empty, and neither the working folder nor the data folder changes.
 #
-# `$SMALL` and `$DEVICE` are then empty. `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is the folder `work`. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
+# `$TINY` always holds the small settings: the short runs below use them even if the rest of the page trains the full model. `$WORK` is the folder `work`. The file `short.json` lists the text files with the short sentences, so the output calls this corpus `short` or `short.json`.
 #
 # </details>
 
 # %% tags=["hide-input"]
-downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
-RECIPE = "wmt14-base" if downloaded else "wmt14-mini"
-FULL_SIZE = RECIPE != "wmt14-mini"
+FULL_SIZE = False  # True: train the paper's model, for hours
+RECIPE = "wmt14-base" if FULL_SIZE else "wmt14-mini"
 work = Path(tempfile.mkdtemp())
 os.environ["WORK"] = str(work)
 if not FULL_SIZE:
@@ -848,7 +854,7 @@ shell(
 #
 # ## What goes wrong in practice
 #
-# *Optional: no later chapter builds on this section.* Come back to it when something fails.
+# You can skip most of this until something fails. Question 3 and blanks 4 and 5 of the exercises need *The session ends* and *Several GPUs*.
 #
 # ### The score is too low
 #
@@ -975,8 +981,6 @@ for gpu in ("T4", "A100"):
 # %env TRANSFORMER_DATA=/content/drive/MyDrive/wmt14
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
-#
-# Don't choose *Run all* in such a session: this page would find WMT14 on the Drive, and its small training would become the full one, which takes hours.
 #
 # Empty the Drive's bin from time to time: checkpoints that the run has deleted still count towards your storage, and all 100 with their training states take 76 GB, far more than the 15 GB of a free account.
 

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: what attention heads do
 #
-# Five blanks: how much a head attends to the previous token, how sharp its weights are, which words it links, how such links are scored, and how to ablate a
+# Five blanks: how much a head attends to the previous token, how spread out its weights are, which words it links, how such links are scored, and how to ablate a
 # head (§3.2.2 and the end of §4 of the paper).
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
@@ -119,7 +119,7 @@ check("one_back", one_back)
 #
 # ★☆☆ · 5 minutes · §4
 #
-# The entropy of a query's weights measures how sharp they are. For a row of weights $w$, in **bits**:
+# The entropy of a query's weights measures how spread out they are. For a row of weights $w$, in **bits**:
 #
 # $$H = -\sum_j w_j \log_2 w_j.$$
 #

@@ -179,8 +179,8 @@ check("update_softmax", update_softmax)
 #
 # ★★★ · 30 minutes
 #
-# Now include the values, and something that the chapter's function doesn't have. Because weights sum to one, some heads give much of it to a token from which they need little, an attention sink (chapter 14). Some
-# models, such as gpt-oss, have a sink that is no token: beside those of the keys, each query gets one more score, a learned number $b$, without a key and without a value. It takes part in the softmax, so the
+# Now include the values, and something that the chapter's function doesn't have. A query's weights sum to one, so a head that needs nothing must still put its weight somewhere, often on a token that adds little: an attention sink
+# (chapter 14). Some models, such as gpt-oss, have a sink that isn't a token. Each query gets one extra score, a learned number $b$, which has no key and no value. It takes part in the softmax, so the
 # weights of the keys sum to less than one, and a head can attend to nothing at all. With $s = QK^\top / \sqrt{d_k}$, the output of a query is
 #
 # $$\frac{\sum_j e^{s_j}\, v_j}{e^b + \sum_j e^{s_j}}.$$
@@ -389,7 +389,7 @@ def step_gradient(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> T
 check("step_gradient", step_gradient)
 
 # %% [markdown]
-# ## The paper's model on three GPUs
+# ## Which matrix products of the base model are memory-bound?
 #
 # There is nothing to fill in here. Your function finds out what limits the matrix products of the base model: *c* stands for compute-bound, *m* for memory-bound. (If the blank isn't done yet, the course's function is used instead.)
 

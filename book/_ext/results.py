@@ -138,8 +138,11 @@ def highlights(root: Path) -> list[Part]:
     ]
     name = f"train: {SAME_DROPOUT}"
     if ratios := [statistics.median(found[name]) for found in measured if name in found]:
-        what = "[Training on a CPU](#results-speed), one thread: our speed divided by that of `torch.nn.Transformer`"
-        lines.append([f"{what}, on {len(ratios)} CPUs", " and ".join(f"{ratio:.1f}" for ratio in sorted(ratios))])
+        what = (
+            "[Training speed](#results-speed) relative to `torch.nn.Transformer` with the same dropout, on one thread,"
+        )
+        speeds = " and ".join(f"{ratio:.1f}" for ratio in sorted(ratios))
+        lines.append([f"{what} for {len(ratios)} kinds of CPU", f"{speeds} ×"])
     if (path := folder / "gpu" / "ladder.json").exists():
         facts = read(path)
         tokens = facts["results"][-1]["target_tokens_per_second"]
