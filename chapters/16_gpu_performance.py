@@ -317,6 +317,7 @@ class OperationCounter(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+# %%
 base = ModelConfig()  # the paper's base model
 with torch.device("meta"):
     model, ids = Transformer(base), torch.ones(1000, 25, dtype=torch.long)
@@ -888,7 +889,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # Subtracting the maximum avoids [overflow](02_attention.ipynb). In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. Its blocks (*tiles*) of queries, keys and values fit into SRAM, so the scores never leave the chip. We follow FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)): for each block of queries, it goes through all keys and values block by block. (In the first version, the outer loop was over keys and values.) The next function shows the steps for one block of queries, but without the speed, because each PyTorch operation is a kernel of its own:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It works on blocks of queries, keys and values that fit into SRAM, so the scores never leave the chip. This is called **tiling**. We follow FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)): for each block of queries, it goes through all keys and values block by block. (In the first version, the outer loop was over keys and values.) The next function shows the steps for one block of queries, but without the speed, because each PyTorch operation is a kernel of its own:
 
 
 # %%
@@ -926,7 +927,7 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its tiles hold 64 or 128 queries and are mostly empty. From 64 tokens on, it is clearly faster than the explicit form. For short sentences the *memory-efficient* kernel is the fastest.
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. From 64 tokens on, it is clearly faster than the explicit form. For short sentences the *memory-efficient* kernel is the fastest.
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
