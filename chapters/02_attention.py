@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention
 #
-# *The dog left the milk because it was tired.* *The dog left the milk because it was sour.* What does *it* refer to? To the dog in the first sentence, to the milk in the second, and only the last word tells you which. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end; the weights are made up.
+# *The dog left the milk because it was tired.* *The dog left the milk because it was sour.* What does *it* refer to? To the dog in the first sentence, to the milk in the second, and only the last word tells you which. A network needs a mechanism that lets the vector of *it* find the right noun and bring back information from that noun. That mechanism is **attention**. In the figure, a thicker arc means that *it* gives more weight to the word at the other end. You will soon compute these weights by hand, from made-up numbers.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -94,7 +94,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 
 import torch
@@ -419,13 +419,13 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # %% [markdown]
 # Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because it is a weighted sum of keys, which get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training.
 #
-# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because it multiplies query and key each by a matrix and adds the results. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix of their own, and the results are added. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
 #
 # **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #
 # <div class="widget" data-widget="attention">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
 #
 # The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
 #
@@ -729,7 +729,7 @@ print("softmax: ", large.softmax(dim=0))
 #
 # ## Exercises
 #
-# Fill in six blanks: the scores, the softmax, attention itself, and then a look ahead to several heads. Each blank has a hint, and a check that tells you which mistake you made.
+# Fill in six blanks. The first three are about this chapter: the scores, the softmax and attention itself. The last three belong to [the next one](03_multi_head_attention.ipynb): splitting vectors into heads, joining the heads, and multi-head attention. Do them after you have read it. Each blank has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab, where the last cell grades your answers:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
@@ -749,4 +749,4 @@ print("softmax: ", large.softmax(dim=0))
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) dispute their conclusion.
-# - **Next:** A single attention returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.
+# - **Next:** A single attention operation returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.

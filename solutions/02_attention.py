@@ -213,6 +213,8 @@ check("scaled_dot_product_attention", scaled_dot_product_attention)
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
+# Blanks 4 to 6 belong to the next chapter, *Multi-head attention*: do them after reading it.
+#
 # Multi-head attention splits each vector into `n_heads` parts of $d_{head} = d_{model} / n_{heads}$ numbers, one for each
 # head. The first head gets the first $d_{head}$ numbers of every vector. Attention works on the last two axes,
 # so these have to be (length, d_head).
