@@ -111,7 +111,7 @@ assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
-# %%
+# %% tags=["hide-input", "imports"]
 from textwrap import fill
 
 import torch
@@ -141,7 +141,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. Besides, a German word can depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the figure above.
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the figure above.
 #
 # ## Encoder and decoder
 #
@@ -631,7 +631,7 @@ Row(
 # | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. Besides, any text can be training data, because it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
+# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can serve as training data, because it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
 #
 # ## What goes wrong in practice
 #

@@ -129,7 +129,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 
 import torch
@@ -202,7 +202,7 @@ assert squeezed == [[1, 0.5], [0.75, 0.75], [0.75, 0.25], [0, 0.5]]
 # %% [markdown]
 # ## Two heads, by hand
 #
-# In **multi-head attention**, several attentions run side by side on the same words. Each is called a **head** and has its own queries, keys and values, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. [Positional encoding](05_positional_encoding.ipynb) will show how a vector can contain the position of its word.
+# In **multi-head attention**, several attention operations run in parallel on the same words. Each is called a **head** and has its own queries, keys and values, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. [Positional encoding](05_positional_encoding.ipynb) will show how a vector can contain the position of its word.
 
 # %%
 words = ["dog", "chases", "cat"]
@@ -491,7 +491,7 @@ assert_close(packaged(target, memory=source), ours(target, source))
 # | self-attention in the decoder | target so far | target so far | target × target |
 # | cross-attention in the decoder | target so far | memory (the encoder's output) | target × source |
 #
-# Keep track of the shapes. The table follows one cross-attention of the paper's base model, with $d_\text{model} = 512$ and 8 heads, from a target of 25 tokens to a source of 30:
+# Keep track of the shapes. The table follows one cross-attention layer of the paper's base model, with $d_\text{model} = 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
 # |---|---|---|
