@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Masking
 #
-# Three small models, each with one layer of self-attention, learn to predict random digits. New digits are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
+# Three small models, each with one layer of self-attention, are trained to predict the next digit in sequences of random digits. New sequences are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
 # assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below that. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
@@ -101,9 +101,9 @@ Picture(
 )
 
 # %% [markdown]
-# Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. At inference they are useless. What are the bugs, and how could we have found them?
+# Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. At inference they are useless.
 #
-# By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
+# By the end you will be able to build the two masks of the Transformer, explain which attention layer needs which mask, and test any model for
 # leaks from the future.
 #
 # **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
@@ -123,7 +123,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 from functools import partial
 
@@ -351,7 +351,7 @@ Picture(
 # )  # the mean over the real tokens only
 # ```
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. As long as a row has one visible cell, it sums to one.
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. A row sums to one as long as at least one of its cells is visible.
 # With the causal mask, the first token can attend only to itself, so its weight is always 1.
 
 # %% tags=["hide-input"]
@@ -375,7 +375,7 @@ Captioned(
 )
 
 # %% [markdown]
-# ## Which attention needs which mask
+# ## Which attention layer needs which mask
 #
 # The Transformer has [three kinds of attention](03_multi_head_attention.ipynb) (§3.2.3), and they don't all hide the same tokens:
 #
@@ -388,7 +388,7 @@ Captioned(
 # The source has no future, because the sentence to translate is complete from the start. In
 # cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. In training, the package hides only the future in decoder self-attention, as explained above:
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. The middle one is `target_mask`, which is right wherever the padding is. In training, with padding at the end, the package leaves out its padding column and uses the causal mask alone, as explained above.
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -419,7 +419,7 @@ Row(
 )
 
 # %% tags=["remove-cell"]
-# The model really passes these masks to its three attentions.
+# The model really passes these masks to its three attention layers.
 torch.manual_seed(0)
 shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)
 model = Transformer(shape).eval().requires_grad_(False)
@@ -642,11 +642,11 @@ print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # The consequence is worse: through the sum in the softmax, every output but the last depends on the future. You could divide each row by its sum afterwards, but a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
 #
-# **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then click scores to hide or show their keys.
+# **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then press any cell of the score table to hide its key from its query, or to show it again.
 #
 # <div class="widget" data-widget="masks">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
 #
 # Weights with the future and one padding token hidden before the softmax:
 #
@@ -694,7 +694,7 @@ assert not without.isnan().any()
 # %% [markdown]
 # The remedy is to pass `~causal` there. Don't count on a NaN to warn you: with `need_weights=False`, the same layer silently returns zeros for that row's attention.
 #
-# **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
+# **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict. This is the bug of model A in the first figure.
 #
 # The causality test finds all three:
 
@@ -771,7 +771,7 @@ assert not largest[:, 0].any() and largest[:, 1].all()
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
-# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. A check of the data finds it: the label at
+# predict. This is the bug of model B in the first figure. The mask must let a position see itself, so **the causality test cannot find this bug**. A check of the data finds it: the label at
 # position $i$ must be the input at position $i + 1$:
 
 
