@@ -133,7 +133,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import copy
 import math
 from dataclasses import replace
@@ -485,7 +485,7 @@ assert torch.equal(narrow.argmax(dim=-1)[3:], three_back[3:])
 #
 # <div class="widget" data-widget="positions">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/05_positional_encoding.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/05_positional_encoding.html) (with JavaScript) and in the notebook (run the next cell). Its initial state, with positions 3 and 5, four pairs and base 10,000:*
 #
 # | pair | from 3 to 5 | from 0 to 2 | wavelength |
 # |---|---|---|---|
@@ -508,7 +508,7 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
-# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And there is room enough: because the slow pairs hardly change within a sentence, its position vectors lie almost entirely in a small part of the 512 dimensions. So training can put words and positions into different directions, and matrices can separate them again.
+# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And there is enough room: within a sentence the slow pairs hardly change, and its position vectors lie almost entirely in a small part of the 512-dimensional space. So training can put words and positions into different directions, and matrices can separate them again.
 #
 # **Why scale?** A sum is useful only if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
 # So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper mentions the factor in §3.4 but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
@@ -602,7 +602,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 # |---|---|---|---|
 # | sinusoidal (absolute) | adds a fixed vector to the embedding, once | none | defined, but unseen |
 # | learned (absolute) | adds a trained vector to the embedding, once | one vector per position | no trained vector |
-# | rotary (relative) | rotates queries and keys in every self-attention | none | trained offsets keep their scores anywhere, others are unseen |
+# | rotary (relative) | rotates queries and keys in every self-attention layer | none | trained offsets keep their scores anywhere, others are unseen |
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
@@ -757,7 +757,7 @@ assert all(abs(rows[16:].norm(dim=-1).mean() - 0.11) < 0.005 for rows in tables)
 assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary positions work almost everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, which works only here and there in a sequence of 64.
+# **It depends on the question.** For *three back*, rotary positions work nearly everywhere (the exception, position 3, is explained below), because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, which works only here and there in a sequence of 64.
 #
 # For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them: then rotary sees only trained offsets at these positions, and position 0 is the key farthest to the left:
 
@@ -775,9 +775,16 @@ for limit in (63, 15):  # how far to its right a query may attend
 
 # %% tags=["remove-cell"]
 assert accuracy > 0.95
+back_model = tiny_models["three back", "rotary"]
+back_ids, back_target = make_batch("three back", 64, sentences=500)
+back_x = back_model.embed(back_ids, back_model.source_embedding)
+back_x = back_model.encoder_norm(back_model.encoder[0](back_x, mask))
+back_correct = back_model.logits(back_x).argmax(dim=-1) == back_target
+assert table["three back", "rotary"][3] < 0.9
+assert back_correct[:, 3].float().mean() > 0.99
 
 # %% [markdown]
-# It does: **keys at unseen offsets disturb even queries at familiar positions.** This may also be why the sinusoidal curves fall short even at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
+# It does: **keys at unseen offsets disturb even queries at familiar positions.** They also cause rotary's errors on *three back* at position 3, which the same mask removes. They may also be why the sinusoidal curves fall short even at the trained positions. Each curve is a single run, so small differences mean little. But the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #
