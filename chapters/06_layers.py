@@ -152,7 +152,7 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 from itertools import islice
 
@@ -575,14 +575,14 @@ Picture(
 SourceCode(Residual)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing. (`.to(x.dtype)` matters only in [mixed precision](16_gpu_performance.ipynb).)
 
 # %% [markdown]
 # **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input?
 #
 # <div class="widget" data-widget="norm">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/06_layers.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/06_layers.html) (with JavaScript) and in the notebook (run the next cell). Its initial state, with post-norm, four layers and an input of mean square 1:*
 #
 # | sublayer | mean square of its output | mean square of the stream | cosine with the input | cosine with the input (pre-norm) |
 # |---|---|---|---|---|
@@ -715,11 +715,13 @@ for seed in (0, 1, 2):
         for norm in ("post", "pre")
     )
     assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
+at_the_end = [variation(vectors[12]) for vectors in stacks.values()][-3:]
+assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
 # %% [markdown]
 # **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: it restores the vectors' length, but averaging has already made them alike. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
 #
-# But look at the last column. After twelve untrained layers, the differences are small with post-norm, and larger with pre-norm. Keep that in mind for the end of this chapter.
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. Keep that in mind for the end of this chapter.
 
 # %% [markdown]
 # ## The decoder layer
@@ -772,7 +774,7 @@ print("equal to the package's decoder layer")
 #
 # ## The residual stream of a trained model
 #
-# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` attaches a hook to a part of the model, and the hook stores the part's output:
+# Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` attaches a **forward hook** to a part of the model: a function that PyTorch calls with the part's output each time the part runs. Ours stores this output:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -1009,7 +1011,7 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result.
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
 #
 # Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
@@ -1077,7 +1079,7 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# What went wrong is the rank collapse from the beginning of this chapter. After ten steps the six positions have practically the same vector, so the model can only predict the same distribution everywhere.
+# Once all positions have the same vector, the model can only predict the same distribution everywhere.
 #
 # Why does it happen? The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, compare the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 

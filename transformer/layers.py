@@ -33,7 +33,8 @@ class Residual(nn.Module):
 
     ``norm="post"`` is the paper's LayerNorm(x + Dropout(Sublayer(x))). ``norm="pre"`` is x + Dropout(Sublayer(
     LayerNorm(x))), which Tensor2Tensor, the library of the paper's authors, later switched to; it is less
-    sensitive to the learning rate. In a layer's state_dict, the norm is ``residuals.N.norm``.
+    sensitive to the learning rate. In a layer's state_dict, the norm is ``residuals.N.norm``. On a GPU, autocast
+    computes a norm in float32, so the result of post-norm is cast back.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
@@ -46,7 +47,7 @@ class Residual(nn.Module):
         """Apply the sublayer to x, (batch, length, d_model), within the residual connection; return the same shape."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)  # on a GPU, autocast computes a norm in float32
+        return self.norm(x + self.dropout(sublayer(x))).to(x.dtype)  # for mixed precision
 
 
 def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> MultiHeadAttention:
