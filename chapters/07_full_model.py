@@ -89,7 +89,7 @@ Picture(
 # %% [markdown]
 # By the end you will be able to assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** The chapter builds on those from [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 
-# %%
+# %% tags=["hide-input", "imports"]
 import math
 from dataclasses import replace
 from textwrap import fill
@@ -271,6 +271,7 @@ with torch.no_grad():
         memory_key_padding_mask=padded_source == PAD,
     )
     assert_close(ours.unembedding(decoded), expected)
+print("the same logits as nn.Transformer")
 
 # %% [markdown]
 # ## One matrix, three jobs
@@ -674,7 +675,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 #
 # So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
-# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains: in the [Results](../book/results.md), small translators that started with $\sigma = 0.02$, which at their width is too small even for pre-norm, scored three to four points lower in BLEU, which measures translation quality from 0 to 100, than those that started with Xavier.
+# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains. In the [Results](../book/results.md), small translators that started with $\sigma = 0.02$ scored three to four BLEU points lower than those that started with Xavier. At their width, 0.02 is too small even for pre-norm.
 #
 # ## Counting parameters
 #
@@ -685,8 +686,8 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 # | attention: four layers from $d$ to $d$ | $4(d^2 + d)$ | 1,050,624 |
 # | feed-forward: $d$ to $f$ and back | $2df + f + d$ | 2,099,712 |
 # | layer norm: a factor and a shift | $2d$ | 1,024 |
-# | **encoder layer:** one attention, two norms | | 3,152,384 |
-# | **decoder layer:** two attentions, three norms | | 4,204,032 |
+# | **encoder layer:** self-attention, feed-forward, two norms | | 3,152,384 |
+# | **decoder layer:** self-attention, cross-attention, feed-forward, three norms | | 4,204,032 |
 # | embedding | $Vd$ | 18,944,000 |
 #
 # The number of heads isn't in the table, because the heads just divide $d$ among themselves. Here is the formula for the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model, which has $d = 1024$, $f = 4096$ and 16 heads:
@@ -997,7 +998,7 @@ assert by_formula(d=10, f=20, N=1, V=100) == 3280
 #
 # <details><summary>Four experiments to try</summary>
 #
-# 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Is it better deep and narrow or shallow and wide? Find three candidates with the sliders, and check them with `by_formula`.
+# 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Find three candidates with the sliders, from deep and narrow to shallow and wide, and check their sizes with `by_formula`. Which would you train first, and why?
 # 2. **Initialise for your width.** Choose another `d_model` in `config`, and find the σ at which the gradients of encoder and decoder are equal. Compare it with Xavier's.
 # 3. **Pre-norm:** repeat the three measurements with `replace(config, norm="pre")`. Which of the lines changes the most?
 # 4. **Does tying help, and does the initialisation matter?** Each of these runs takes a few minutes:
