@@ -288,7 +288,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 #
 # <div class="widget" data-widget="merges">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/08_subword_tokenization.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/08_subword_tokenization.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
 #
 # The most frequent pairs of our four words. The first one is merged:
 #

@@ -265,7 +265,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # <div class="widget" data-widget="smoothing">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/10_label_smoothing.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/10_label_smoothing.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
 #
 # The prediction of one token, with $\varepsilon = 0.1$, a vocabulary of 1,024 tokens, and a model that gives the correct token 60%. The loss is 1.244, and the lowest possible is 1.017.
 #

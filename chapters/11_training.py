@@ -418,7 +418,7 @@ def learning_rate(step, d_model, warmup_steps, factor=1.0):
 #
 # <div class="widget" data-widget="schedule">
 #
-# *This figure is interactive [in the book](https://transformer-course.github.io/transformer-course/chapters/11_training.html), where JavaScript is on; in a notebook, run the next cell. This is how it begins.*
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/11_training.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
 #
 # The learning rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
 #

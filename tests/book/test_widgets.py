@@ -135,4 +135,4 @@ def test_without_javascript_the_page_shows_the_initial_state(browser, address, h
         for name, (chapter, *_) in SMALL_WIDGETS.items():
             tab.goto(f"{address}chapters/{chapter}.html", wait_until="domcontentloaded")
             content = tab.locator(f"[data-widget={name}]")
-            assert "This is how it begins" in content.inner_text() and content.locator("table").count() == 1
+            assert "Its initial state" in content.inner_text() and content.locator("table").count() == 1
