@@ -78,8 +78,7 @@ def card(env: BuildEnvironment, page: str, number: int) -> str:
     title, _, _ = env.titles[page].astext().partition(":")
     summary = html.escape(chapters()[page]["summary"])
     images = "".join(
-        f'<img class="only-{theme}" src="_static/thumbnails/{number:02d}-{theme}.svg" alt="A figure from this chapter" '
-        'width="240" height="150">'
+        f'<img class="only-{theme}" src="_static/thumbnails/{number:02d}-{theme}.svg" alt="" width="240" height="150">'
         for theme in INK
     )
     return f'<li>{images}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'

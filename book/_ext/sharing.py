@@ -43,7 +43,10 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
         return
     if page == app.config.root_doc:
         context["pageurl"], context["docstitle"] = base, "a hands-on course in PyTorch"
-    site, text = html.escape(app.config.html_title), html.escape(description(page, doctree))
+    about = description(page, doctree)
+    if page == app.config.root_doc:
+        about = about.partition(". ")[0].rstrip(".") + "."  # the next sentence is about what is below it on the page
+    site, text = html.escape(app.config.html_title), html.escape(about)
     tags = {
         "og:type": "website",
         "og:site_name": site,

@@ -142,7 +142,11 @@ def translator(folded: bool) -> tuple[dict[str, Any], str]:
             rows.append(f"<tr>{cells}</tr>")
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
     content = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
-    note = "<p>Computed when this book was built. Open the book on a web server to translate any sentence here.</p>"
+    note = (
+        "<p>The translation of the sentence about the central bank is nonsense: its model was trained on everyday "
+        "sentences, not on news. All were computed when this book was built. Open the book on a web server to "
+        "translate any sentence here.</p>"
+    )
     return {"models": models, "folded": folded, "shared": not folded}, content + note
 
 
