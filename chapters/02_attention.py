@@ -287,7 +287,7 @@ Picture(
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, which is about the size that they have in an untrained model. For each of 1,000 queries, we compute the scores of 16 keys:
+# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, as the paper assumes in footnote 4. (In an untrained model of ours, the variance is about ½.) For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -419,7 +419,7 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # %% [markdown]
 # Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because it is a weighted sum of keys, which get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training.
 #
-# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix of their own, and the results are added. The paper reports that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix of their own, and the results are added. The paper says, citing [Britz et al. (2017)](https://arxiv.org/abs/1703.03906), that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
 #
 # **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #

@@ -549,7 +549,7 @@ Picture(
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
-# Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
+# Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_hparams.py), the norm is on the *branch*:
 # sublayers read a normalised copy, and the stream is changed only by addition. So the stream can grow, and one more norm after the last layer brings it back to scale.
 
 # %% tags=["hide-input"]
@@ -719,7 +719,7 @@ at_the_end = [variation(vectors[12]) for vectors in stacks.values()][-3:]
 assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: it restores the vectors' length, but averaging has already made them alike. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: it restores the vectors' length, but averaging has already made them alike. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
 #
 # But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. Keep that in mind for the end of this chapter.
 
@@ -1290,5 +1290,5 @@ assert 0.9**24 < 0.1
 #
 # - **A simpler norm:** [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) leave out the mean. Their **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
 # - **Other activations:** GELU and SwiGLU have replaced ReLU in most later models (see [The Transformer family](15_transformer_family.ipynb)).
-# - **Very deep encoders:** [Wang et al. (2019)](https://arxiv.org/abs/1906.01787) train a translator with thirty pre-norm encoder layers.
+# - **Very deep encoders:** [Wang et al. (2019)](https://arxiv.org/abs/1906.01787) train a translator with thirty pre-norm encoder layers, each of which reads a learned mixture of all earlier layers.
 # - **Next:** [The full model](07_full_model.ipynb) stacks these layers and asks what has to be right before the first training step.

@@ -675,7 +675,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 #
 # So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
-# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains. In the [Results](../book/results.md), small translators that started with $\sigma = 0.02$ scored three to four BLEU points lower than those that started with Xavier. At their width, 0.02 is too small even for pre-norm.
+# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But part of it remains. In the [Results](../book/results.md), small translators that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier. At their width, 0.02 is too small even for pre-norm.
 #
 # ## Counting parameters
 #
@@ -757,9 +757,9 @@ Captioned(
 #
 # <details><summary>Why the paper's counts differ</summary>
 #
-# The paper's vocabulary was probably larger than the 37,000 tokens that §5.1 mentions. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets its size to **40,960**. For each of the eleven models with a count in Table 3, here is our count with both sizes, in millions (in the rows $d_k = 16$ and $d_k = 32$, queries and keys are narrower, and $h d_k < d$):
+# The paper's embedding matrix probably had more rows than its vocabulary had tokens. The first versions of Tensor2Tensor, the authors' code, read the tokens of this task (`wmt_ende_bpe32k`) from a file, but set the size of the matrix to **40,960**. A file made by Google's script of that time has [about 36,500 tokens](https://github.com/tensorflow/nmt/issues/415), which fits the 37,000 of §5.1; the other rows belong to no token. For each of the eleven models with a count in Table 3, here is our count with both sizes, in millions (in the rows $d_k = 16$ and $d_k = 32$, queries and keys are narrower, and $h d_k < d$):
 #
-# | model | paper | ours, 37,000 tokens | ours, 40,960 tokens |
+# | model | paper | ours, 37,000 rows | ours, 40,960 rows |
 # |---|---|---|---|
 # | base | 65 | 63.1 | 65.1 |
 # | $d_k = 16$ | 58 | 56.0 | 58.0 |
@@ -773,7 +773,7 @@ Captioned(
 # | $f = 4096$ | 90 | 88.3 | 90.3 |
 # | big | 213 | 214.2 | 218.3 |
 #
-# With 37,000 tokens none of the eleven numbers comes out right. With 40,960 all do but the big model's, and we don't know why that one doesn't. A maintainer of Tensor2Tensor explains that the tokenizer called "32k" really has [about 40,000 tokens](https://github.com/tensorflow/tensor2tensor/issues/55).
+# With 37,000 rows none of the eleven numbers comes out right. With 40,960 all do but the big model's, and we don't know why that one doesn't. (A maintainer of Tensor2Tensor once spoke of [about 40,000 tokens](https://github.com/tensorflow/tensor2tensor/issues/55), probably because of this setting.)
 #
 # </details>
 

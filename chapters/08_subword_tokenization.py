@@ -112,6 +112,7 @@ Picture(
 
 # %% tags=["hide-input", "imports"]
 import io
+import math
 import textwrap
 from collections import Counter
 from itertools import pairwise
@@ -394,7 +395,7 @@ print(textwrap.fill(" ".join(map(str, ids)), 48))
 print(textwrap.fill(tokenizer.decode(ids), 48))
 
 # %% [markdown]
-# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other libraries that you will meet are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which implements all the algorithms in this chapter.
+# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other libraries that you will meet are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which can segment text with all the algorithms in this chapter. (It learns the vocabulary of WordPiece with BPE.)
 #
 # <details><summary>What both programs have to agree on</summary>
 #
@@ -492,7 +493,7 @@ for word, expected in {
 #
 # Three other algorithms are common:
 #
-# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that is most frequent relative to its two parts, roughly the one with the highest $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$. It doesn't use the merges for segmentation. Instead it repeatedly takes the **longest** matching token, from left to right. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
+# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that makes the training text most probable. Google never published its training code. Tutorials usually describe it by a simple score, $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$: how frequent a pair is relative to its two parts. WordPiece doesn't use the merges for segmentation. Instead it repeatedly takes the **longest** matching token, from left to right. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
 # - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary of frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the segmentation with the highest product of probabilities.
 # - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes. So the first 256 tokens, one for each byte, can encode any text, and a token may be part of a character. GPT-4 and Llama 3 use it too.
 #
@@ -503,7 +504,7 @@ for character in "uü€":
     print(character, list(character.encode("utf-8")))
 
 # %% [markdown]
-# For our four words, WordPiece's rule makes a difference from the very first merge:
+# With the tutorials' score, the very first merge of our four words is a different one:
 
 # %%
 counts = count_pairs({word: list(word) for word in frequency}, frequency)
@@ -519,13 +520,19 @@ def wordpiece_score(pair):
 
 
 print("BPE:      ", "+".join(in_order(counts)[0]))
-print("WordPiece:", "+".join(max(counts, key=wordpiece_score)))
+print("the score:", "+".join(max(counts, key=wordpiece_score)))
 
 # %% tags=["remove-cell"]
 assert max(counts, key=wordpiece_score) == ("p", "o")
+n_symbols = sum(single.values())
+likelihood_gains = {
+    pair: n * math.log(n_symbols * wordpiece_score(pair))
+    for pair, n in counts.items()
+}
+assert max(likelihood_gains, key=likelihood_gains.get) == ("e", "a")
 
 # %% [markdown]
-# Every *e* is followed by *a*, and every *p* by *o*. So both pairs are equally reliable, and WordPiece prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$.
+# Every *e* is followed by *a*, and every *p* by *o*. So both pairs are equally reliable, and the score prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$. The criterion of the original paper also counts how often a pair occurs. By that, *e+a* wins here, as in BPE.
 #
 # Now we segment two compounds in four ways, each with 2,000 tokens learned from the same text. For byte-level BPE, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but apply its segmentation, longest token first, to BPE's vocabulary.
 
@@ -637,7 +644,7 @@ assert in_bpe[2] == 0 < in_unigram[2] and in_bpe[3] > 20 * in_unigram[3]
 assert 0.25 < in_unigram[2] < 0.35 and in_bpe[3] > 200, "hundreds"
 
 # %% [markdown]
-# Both nearly always split at the boundary, far more often than by chance. But BPE always cuts up at least one of the parts as well, whereas Unigram leaves both whole in almost a third of the compounds. The last column suggests why. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and hundreds of its 2,000 tokens are never used. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same on real text. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
+# Both nearly always split at the boundary, far more often than by chance. But BPE always cuts up at least one of the parts as well, whereas Unigram leaves both whole in almost a third of the compounds. The last column suggests why. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and hundreds of its 2,000 tokens are never used. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. On real text, in English and Japanese, [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) also find that BPE wastes entries and that Unigram's tokens are closer to the parts of words. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
 #
 # ### Unknown characters
 #
@@ -666,7 +673,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # ## One vocabulary for two languages
 #
-# The paper learns *one* vocabulary from English and German text together (§5.1). One reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line of the output lists the ten most frequent shared tokens:
+# The paper learns *one* vocabulary from English and German text together (§5.1). One good reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line of the output lists the ten most frequent shared tokens:
 
 # %%
 in_language = [
@@ -744,7 +751,7 @@ assert 1.7 < n_tokens[2] < 1.85
 #
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because every word of the training text is a single token, except for a few longer than SentencePiece allows. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)).
 #
-# In the end, you have to compare translations. The [Results](../book/results.md) compare vocabulary sizes on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary alone hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
+# In the end, you have to compare translations. The [Results](../book/results.md) compare vocabulary sizes on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, a larger vocabulary, with somewhat fewer steps, hardly changed the English-to-German score. So train the models that you compare for as long as your final one.
 #
 # For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text takes more tokens there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
 #
@@ -962,7 +969,7 @@ assert learn(four_words, 7)[6].symbol == "▁s"
 # <details><summary>Four experiments to try</summary>
 #
 # 1. **Change the tie rule** in `in_order`: the longer symbol first. How many of the first 200 merges change?
-# 2. **Train WordPiece:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first, and why do most programs require a minimum count?
+# 2. **Train with WordPiece's score:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first, and why do most programs require a minimum count?
 # 3. **Convert everything to lower case** before learning. How many more tokens do the languages share, and what can no longer be decoded?
 # 4. **Train models** with the usual vocabulary, with a smaller and a larger one, and with BPE dropout and four segmentations of each pair. Compare their BLEU and the time per step:
 #

@@ -118,7 +118,7 @@ from transformer.data.batching import Sequences, token_batches
 # | Europarl v7 | 1,920,209 | proceedings of the European Parliament: clean and formal |
 # | News Commentary v9 | 201,288 | newspaper commentary: small, but closest to the test set, which is news |
 #
-# More than half of these pairs come from the web, so "WMT14" doesn't mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) downloads these files, checks that they are the right ones, and trains on them.
+# More than half of these pairs come from the web, so "WMT14" doesn't mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) has the commands that download these files, check that they are the right ones, and train on them. (The authors' code downloads a slightly different collection, [prepared by Google](https://github.com/google/seq2seq/blob/master/docs/data.md) from the data of WMT 2016, with News Commentary v11.)
 
 # %% tags=["remove-cell"]
 counts = [1_920_209, 2_399_123, 201_288]
@@ -127,7 +127,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and then a pair for each defect, named after the setting of the filter that catches it:
+# The paper doesn't say how its text was cleaned. In the collection that its authors' code downloads, only pairs with an empty side or with more than 80 words on a side had been removed. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and then a pair for each defect, named after the setting of the filter that catches it:
 
 # %%
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
