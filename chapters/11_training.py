@@ -550,7 +550,7 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but it costs next to nothing, and most recipes for Transformers have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, and its authors' code has none. But it costs next to nothing, and most recipes for language models have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
 
 # %% tags=["hide-input"]
 unclipped = [

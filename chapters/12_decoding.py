@@ -442,7 +442,7 @@ if stored.exists():  # not in Colab
     assert [round(rows[k]["log_probability"], 1) for k in (1, 64)] == [-6.6, -5.0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both the rise and the fall are significant in a paired bootstrap ($p$ = 0.02 and 0.01; [Evaluation](13_evaluation.ipynb) explains this test). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both the rise and the fall are significant in sacreBLEU's paired bootstrap ($p$ = 0.02 and 0.01; with the two-sided definition of [Evaluation](13_evaluation.ipynb), $p$ would be about twice as large). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
@@ -1008,7 +1008,7 @@ assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
 
 # %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 server CPUs have had since about 2020 (AMD's since 2022), but many desktop CPUs don't have. Without them, the package multiplies the integers in float32, which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, each the shortest of six:
+# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 server CPUs have had since 2019 (AMD's since 2022), but many desktop CPUs don't have. Without them, the package multiplies the integers in float32, which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, each the shortest of six:
 
 # %%
 x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
@@ -1025,7 +1025,7 @@ for name, w in (
 print("this CPU has AVX512-VNNI:", has_int8_instructions())
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. Attention, layer normalisation and the embeddings stay in float32. Does our model still translate the caption correctly?
+# In the package, `precision="int8"` does this in all linear layers, except that the weights become integers from −63 to 63, so that the sums stay exact even where they are computed in float32. Attention, layer normalisation and the embeddings stay in float32. Does our model still translate the caption correctly?
 
 # %%
 in_int8 = transformer.load("multi30k", device="cpu", precision="int8")

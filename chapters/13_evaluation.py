@@ -611,7 +611,7 @@ from transformer.evaluation.metrics import chrf
 
 grandfather = "Ein kluger Großvater verzeiht einigen alten Freunden."
 wrong_endings = "Ein kluger Großvater verzeiht einige alte Freunde."
-yellow_cars = "Ein kluger Großvater verzeiht sieben gelbe Autos."
+yellow_cars = "Ein kluger Großvater verzeiht sieben gelben Autos."
 for text in (wrong_endings, yellow_cars):
     b, c = bleu([text], [grandfather]).value, chrf([text], [grandfather]).value
     print(f"{text}\n  BLEU {b:.1f}, chrF {c:.1f}")
@@ -730,7 +730,7 @@ both = [meteor([words], [sleeping], "en").value for words in (sleep, one_dog)]
 assert math.isclose(both[0], meteor_by_hand) and math.isclose(*both)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Unless you have installed WordNet, ours has no dictionary, as `synonyms:no` shows. The score of a test set is the mean over its sentences.
+# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. The signature matters even more than for BLEU, because stemmers and dictionaries differ. Unless you have installed WordNet, ours has no dictionary, as `synonyms:no` shows. We score a test set by the mean over its sentences; the original METEOR first sums the counts of all sentences, as BLEU does.
 
 # %% tags=["remove-cell"]
 words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]

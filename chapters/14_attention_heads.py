@@ -593,7 +593,7 @@ assert_close(first @ value, second @ value)
 #
 # <details><summary>Is attention an explanation? A debate</summary>
 #
-# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them.
+# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that this depends on what you mean by an explanation, and that alternative weights must be tested together with the rest of the model: those that they could train did worse in a simple test. Both papers study recurrent networks.
 #
 # </details>
 #
@@ -1174,7 +1174,7 @@ for king, queen in zip(masculine.split(), feminine.split(), strict=True):
 #
 # <details><summary>The AER and the F₁ score</summary>
 #
-# The AER is $1 - F_1$: with precision $|A \cap S| / |A|$ and recall $|A \cap S| / |S|$, the fraction is their harmonic mean. [Och and Ney (2003)](https://aclanthology.org/J03-1002/), who defined the AER, also distinguish sure links from possible ones, which we don't.
+# The AER is $1 - F_1$: with precision $|A \cap S| / |A|$ and recall $|A \cap S| / |S|$, the fraction is their harmonic mean. [Och and Ney (2003)](https://aclanthology.org/J03-1002/), who describe the AER in detail, also distinguish sure links from possible ones, which we don't.
 #
 # </details>
 #

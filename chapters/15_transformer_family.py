@@ -931,7 +931,7 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 changes the layers, too. They are pre-norm, and the norms only rescale (§2.1 of the T5 paper), like the RMSNorm described below; in the released models, linear layers have no biases. The largest change is to the encoding of positions. Instead of adding vectors to the embeddings, T5 adds to each attention score a learned number that depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table.
+# T5 changes the layers, too. They are pre-norm, and the norms only rescale (§2.1 of the T5 paper), like the RMSNorm described below; in the released models, linear layers have no biases. The largest change is to the encoding of positions. Instead of adding vectors to the embeddings, T5 adds to each score of self-attention a learned number that depends on the head and on the distance between query and key: a **relative position bias**. (Cross-attention has none.) The layers of each half share these numbers, which are looked up in a small table.
 #
 # <details><summary>Another difference in attention: the scores aren't divided by √d_k</summary>
 #

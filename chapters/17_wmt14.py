@@ -184,7 +184,7 @@ from transformer.translator import Translator
 # | 4,000 | the warm-up ends, and the loss keeps falling | [Training](11_training.ipynb) |
 # | 100,000 | loss 1.59, BLEU 25.8 on newstest2013, not averaged | the paper's Table 3: a perplexity of 4.92, whose natural logarithm is 1.59 |
 # | 100,000 | BLEU 27.3, averaged | the paper's Table 2; roughly 26 in sacreBLEU, as [Evaluation](13_evaluation.ipynb) estimates |
-# | 100,000 | sacreBLEU 25.1, averaged | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on an RTX 2080 Ti |
+# | 100,000 | sacreBLEU 25.1, averaged | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on an RTX 2080 Ti, with pre-norm |
 # | 112,760 | BLEU 27.6 (± 0.2, as the authors report), not averaged | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40 |
 #
 # The scores are on newstest2014 unless the table names another set; newstest2013 is the validation set. They weren't all computed in the same way, so a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss. For the values between the first step and the last, look at the plots of the three runs on four A40: they show loss and BLEU over the steps.
@@ -329,7 +329,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the **utilisation**. Two groups have published the hours, hardware and tokens of training runs like these, so we can compute their utilisation. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the **utilisation**. Two groups have published the hours, hardware and tokens of training runs like these, so we can compute their utilisation. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/99a6e4e8b5263566793ab6efa9783735f09fc4ca/training/nvidia/transformer-pytorch):
 
 # %%
 # model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
@@ -850,7 +850,7 @@ shell(
 #
 # The paper's 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates it. Above, that row equals BLEU, because those sentences have no hyphens and no quotation marks. From two systems that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **roughly 26** in sacreBLEU.
 #
-# If your sacreBLEU score is below 25, something is probably wrong, and it's hardly ever the architecture. The section *What goes wrong in practice* begins with a table of likely causes.
+# If your sacreBLEU score is clearly below 25, something may be wrong, and it's hardly ever the architecture. (One published base model has 24.4: see the [results](../book/results.md).) The section *What goes wrong in practice* begins with a table of likely causes.
 #
 # ## What goes wrong in practice
 #
