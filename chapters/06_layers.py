@@ -483,7 +483,7 @@ assert abs(1.1**12 - 3.1) < 0.05
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
 # - dividing the deviations by $\sqrt 9 = 3$ gives $(-1.67, 0.33, 0.33, 1)$.
 #
-# In the formula, $\mu$ is the mean and $\sigma^2$ the variance, and a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned factor $\gamma$ and a learned shift $\beta$, which start at 1 and 0:
+# In the formula, $\mu$ is the mean and $\sigma^2$ the variance, and a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned gain $\gamma$ and a learned bias $\beta$, which start at 1 and 0:
 #
 # $$ \mathrm{LN}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta $$
 

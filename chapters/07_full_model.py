@@ -685,7 +685,7 @@ for layer, gradient in zip(large.encoder, huge[:6], strict=True):
 # |---|---|---|
 # | attention: four layers from $d$ to $d$ | $4(d^2 + d)$ | 1,050,624 |
 # | feed-forward: $d$ to $f$ and back | $2df + f + d$ | 2,099,712 |
-# | layer norm: a factor and a shift | $2d$ | 1,024 |
+# | layer norm: a gain and a bias | $2d$ | 1,024 |
 # | **encoder layer:** self-attention, feed-forward, two norms | | 3,152,384 |
 # | **decoder layer:** self-attention, cross-attention, feed-forward, three norms | | 4,204,032 |
 # | embedding | $Vd$ | 18,944,000 |

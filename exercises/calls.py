@@ -102,11 +102,14 @@ def call(
 
 
 def _what_it_says(error: BaseException | None) -> str:
-    """Return the message of an exception; of two sizes that should agree, the smaller one comes first."""
+    """Return the first line of an exception's message; of two sizes that should agree, the smaller one comes first.
+
+    Further lines may show tensors, whose digits depend on ``torch.set_printoptions``.
+    """
     return re.sub(
         r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
         lambda match: " and ".join(sorted(match.groups(), key=int)),
-        str(error),
+        str(error).partition("\n")[0],
     )
 
 

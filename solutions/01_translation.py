@@ -23,6 +23,7 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Some blanks ask for a function that the chapter also shows. Close the chapter while you write it: what the task says is all you need.
 # - Don't modify the inputs of your functions. If the result is a tensor, use tensor operations only: a detour through Python numbers,
 #   lists or arrays stops the gradients, and the checks compare gradients, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions and imports there, too.
@@ -332,7 +333,8 @@ check("continue_prefix", continue_prefix)
 # - In **self-attention**, each position attends to all others directly.
 #
 # The paper compares the longest paths among $n$ words, up to constant factors: $n$, $n/k$ and 1 (§4; its Table 1 has $\log_k n$ for convolutions
-# that leave gaps). Compute them exactly, for two words at a given distance.
+# that leave gaps). Compute them exactly, for two words at a given distance. (The chapter doesn't cover
+# this: all that you need is here.)
 #
 # <details><summary>Hint</summary>
 #

@@ -76,8 +76,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # $$\frac{Q K^\top}{\sqrt{d_k}}$$
 #
-# Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all. (PyTorch calls an
-# axis a dimension, `dim`. In these notebooks, the dimensions of a vector are its numbers.)
+# Any number of axes, such as batch and heads, may come before the last two. Your code should handle them all. (What PyTorch
+# calls a dimension, `dim`, is called an axis in these notebooks. The dimensions of a vector are its entries.)
 #
 # <details><summary>Hint</summary>
 #
@@ -211,13 +211,13 @@ check("scaled_dot_product_attention", scaled_dot_product_attention)
 # %% [markdown]
 # ## 4 · Split into heads
 #
-# ★★☆ · 10 minutes · §3.2.2
+# ★☆☆ · 5 minutes · §3.2.2
 #
 # Blanks 4 to 6 belong to the next chapter, *Multi-head attention*: do them after reading it.
 #
 # Multi-head attention splits each vector into `n_heads` parts of $d_{head} = d_{model} / n_{heads}$ numbers, one for each
 # head. The first head gets the first $d_{head}$ numbers of every vector. Attention works on the last two axes,
-# so these have to be (length, d_head).
+# so these have to be (length, d_head). The chapter uses `unflatten`: close it, and write yours with `reshape`.
 #
 # <details><summary>Hint</summary>
 #
@@ -257,7 +257,7 @@ check("split_heads", split_heads)
 # %% [markdown]
 # ## 5 · Join the heads
 #
-# ★★☆ · 5 minutes · §3.2.2
+# ★☆☆ · 5 minutes · §3.2.2
 #
 # The inverse: concatenate the outputs of the heads, head 0 first, so that each position has one vector again.
 #

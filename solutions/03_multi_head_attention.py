@@ -314,7 +314,7 @@ check("layer_cost", layer_cost)
 #
 # ★★★ · 15 minutes · beyond the paper
 #
-# At every step of generation, a model reads the keys and values of all tokens so far. For long texts, or many at once, that takes most of the time and memory. So today's models let several query
+# At every step of generation, a model reads the keys and values of all tokens so far, the **KV cache** (chapter 12). With long texts, or many texts at once, this takes most of the time and memory. So today's models let several query
 # heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 use the keys and values of group 0, and 3, 4 and 5 those of
 # group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). With as many groups as heads, it is the paper's attention.
 #
@@ -332,7 +332,7 @@ check("layer_cost", layer_cost)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# Four query heads meet two groups of keys, or the weights of four heads two groups of values. Repeat the groups to get four.
+# There are four query heads but only two groups of keys, or weights for four heads but only two groups of values. Repeat the groups to get four.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (6) must match the size of tensor b (4) at non-singleton dimension 1</code></summary>
 #

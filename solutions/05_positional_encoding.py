@@ -189,7 +189,7 @@ def shift(encoding: Tensor, k: int) -> Tensor:
 check("shift", shift)
 
 # %% [markdown]
-# ## 4 · Rotary positions
+# ## 4 · Rotary positional encoding (RoPE)
 #
 # ★★☆ · 15 minutes
 #

@@ -154,7 +154,7 @@ def unembed(states: Tensor, embedding: Tensor) -> Tensor:
 check("unembed", unembed)
 
 # %% [markdown]
-# ## 3 · Xavier's rule
+# ## 3 · Xavier initialisation
 #
 # ★☆☆ · 5 minutes
 #
@@ -191,9 +191,10 @@ check("xavier_deviation", xavier_deviation)
 # %% [markdown]
 # ## 4 · Every parameter
 #
-# ★★★ · 20 minutes · §3
+# ★★☆ · 10 minutes · §3
 #
-# Count the parameters of a whole model, with post-norm and **one** matrix for source, target and output:
+# Count the parameters of a whole model, with post-norm and **one** matrix for source, target and output. (The chapter has this
+# formula, too: work it out again without looking.)
 #
 # - an attention layer has four linear layers from d to d; a feed-forward network has two, one from d to f and one
 #   from f to d; all of them have biases;
@@ -205,10 +206,9 @@ check("xavier_deviation", xavier_deviation)
 # <details><summary>Hint</summary>
 #
 # ```text
-# attention: four times (d · d + d)
-# feed-forward: (d · f + f) + (f · d + d)
-# norm: 2 · d
-# n · (encoder layer + decoder layer) + v · d
+# how many numbers are in the matrix of a linear layer, and how many in its bias?
+# one layer of each side first: its attention layers, its feed-forward network, its norms
+# n of both, and the embedding matrix once
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'int'</code></summary>

@@ -159,7 +159,8 @@ check("best_pair", best_pair)
 # </details>
 # <details><summary>Help: <code>list index out of range</code></summary>
 #
-# The last symbol has no right neighbour. Check that there is one first.
+# The last symbol has no right neighbour: check that there is one first. Or do you delete symbols while a `for` loop goes through
+# `range(len(symbols))`? The list becomes shorter, but the range doesn't. Build a new list instead.
 # </details>
 
 
@@ -246,7 +247,7 @@ check("learn", learn)
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# The pairs in the list of merges are tuples, so compare them with tuples.
+# You look up a pair in a dict or a set, and your pair is a list, which can't be a key. Make it a tuple, like the pairs in `merges`.
 # </details>
 
 
@@ -273,7 +274,7 @@ check("segment", segment)
 #
 # ★☆☆ · 5 minutes
 #
-# Each word starts with the mark `▁`, so that the text can be reconstructed without guessing where its spaces were. Convert symbols
+# Each word starts with the mark `▁` (a character of its own, not an underscore), so that the text can be reconstructed without guessing where its spaces were. Convert symbols
 # to text: each mark becomes a space, except one at the very beginning, which is removed.
 #
 # <details><summary>Hint</summary>

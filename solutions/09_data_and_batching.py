@@ -298,7 +298,7 @@ by_length = given.batches_by_tokens(words, 600)
 }
 
 # %% [markdown]
-# ## 5 · Continue after an interruption
+# ## 5 · Resume after an interruption
 #
 # ★★☆ · 15 minutes
 #

@@ -109,13 +109,14 @@ check("learning_rate", learning_rate)
 # %% [markdown]
 # ## 2 · The loss of a batch
 #
-# ★★☆ · 10 minutes
+# ★☆☆ · 5 minutes
 #
 # At each position the model outputs a logit for every token of the vocabulary, and one token is correct: the label. The loss of a
 # position is $-\ln p$ of that token. The loss of a batch is the mean over all positions of all sentences whose label is a **real**
 # token: the model shouldn't learn to predict padding.
 #
-# Label smoothing (§5.4) is left out here. The check tries large logits, too.
+# These are blanks 1 and 5 of the notebook on label smoothing in a single function, for a whole batch and without smoothing. The check
+# tries large logits, too.
 #
 # <details><summary>Hint</summary>
 #
@@ -163,7 +164,7 @@ check("batch_loss", batch_loss)
 #
 # A batch that doesn't fit into memory is processed in parts. PyTorch helps: each `backward()` **adds** to the existing gradients.
 # The result should be exactly the gradient of the whole batch. The trap is that the parts have different numbers of real tokens.
-# And the logits of all parts must never be there at the same time; the check notices.
+# The logits of all parts must never be in memory at the same time, and the check tests that.
 #
 # The model here is one matrix: the logits of a part are `states @ weight.T`. You may use `F.cross_entropy`.
 #

@@ -78,7 +78,8 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 # Append the most probable token to the tokens so far, and repeat. Stop when it is eos. Some models never generate an eos, so also
 # stop when the sentence has `limit` tokens.
 #
-# The sentence is what comes between bos and eos; neither is part of it.
+# The sentence is what comes between bos and eos; neither is part of it. (You wrote such a search in the first notebook, where the result
+# included the prefix and eos.)
 #
 # <details><summary>Hint</summary>
 #

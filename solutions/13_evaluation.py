@@ -293,13 +293,10 @@ check("corpus_bleu", corpus_bleu)
 # the formula comes last, and only once; what would it do if nothing matches?
 # ```
 # </details>
-# <details><summary>Help: <code>float division by zero</code></summary>
+# <details><summary>Help: <code>float division by zero</code> or <code>division by zero</code></summary>
 #
-# If nothing matches, $P$ and $R$ are 0, and so is the denominator.
-# </details>
-# <details><summary>Help: <code>division by zero</code></summary>
-#
-# A text of two characters has no 3-grams. Leave out each $n$ that is longer than one of the two texts.
+# If nothing matches, $P$ and $R$ are 0, and so is the denominator. Or is the error in a precision or a recall? A text of two
+# characters has no 3-grams: leave out each $n$ that is longer than one of the two texts.
 # </details>
 
 
@@ -326,7 +323,7 @@ def chrf(hypothesis: str, reference: str) -> float:
 check("chrf", chrf)
 
 # %% [markdown]
-# ## 6 · Better, or lucky?
+# ## 6 · Paired bootstrap: better, or lucky?
 #
 # ★★☆ · 15 minutes
 #
@@ -418,7 +415,7 @@ for search, texts in translations.items():
 # %% [markdown]
 # Both scores prefer the same search. chrF is the higher one: where a word has a wrong ending, most of its characters still match.
 #
-# Is the gain just luck? The next cell asks the paired bootstrap, first for the first few sentences, then for more and more of them.
+# Is the gain just luck? The next cell runs the paired bootstrap, first for the first few sentences, then for more and more of them.
 
 # %% tags=["nbval-skip"]
 greedy, beam = (
@@ -433,7 +430,7 @@ for n in (5, 10, 25, 50, 100):
 
 # %% [markdown]
 # The first few sentences would have misled you: on their own, they favour greedy search. With enough sentences, beam search wins nearly every
-# draw, and that is no luck.
+# draw, so its gain is unlikely to be luck.
 
 # %% [markdown]
 # ## Done?

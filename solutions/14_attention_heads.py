@@ -68,7 +68,7 @@ from exercises.checks.attention_heads import check, given
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
-# ## 1 · The previous token
+# ## 1 · Previous-token heads
 #
 # ★★☆ · 10 minutes · §4
 #
@@ -316,7 +316,7 @@ def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> 
 
     heads: (batch, n_heads, length, d_head), each head's output before W_O
     off: the heads to ablate, counted from 0; may be empty
-    w_output: (d_model, d_model), W_O as in the formula, the heads on its left
+    w_output: (d_model, d_model), W_O as in the formula: the concatenated heads times w_output
     bias: (d_model,)
     returns: (batch, length, d_model)
     """

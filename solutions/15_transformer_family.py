@@ -72,7 +72,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% [markdown]
 # ## 1 · Masked tokens
 #
-# ★★☆ · 10 minutes · §3.1 of the BERT paper
+# ★☆☆ · 5 minutes · §3.1 of the BERT paper
 #
 # Masked language modelling hides some tokens, and the model has to predict them. A token is **chosen** if its number in `choice` is below 0.15. Special tokens
 # are never chosen: they have the ids from 0 to `mask_id`, and all words have larger ones.
@@ -83,7 +83,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # - from 0.8 up to, but not including, 0.9, by the random token at the same position in `other`,
 # - 0.9 or above, it stays as it is.
 #
-# The random numbers are given, so there is only one right result. Return the model's input, and where the loss is computed: at **all** chosen tokens.
+# The random numbers are given, so there is only one right result. Return the model's input, and where the loss is computed: at **all** chosen tokens. The chapter shows such a function: write this one without looking.
 #
 # <details><summary>Hint</summary>
 #
@@ -128,7 +128,7 @@ def mask_tokens(ids: Tensor, choice: Tensor, kind: Tensor, other: Tensor, mask_i
 check("mask_tokens", mask_tokens)
 
 # %% [markdown]
-# ## 2 · One mask for the family
+# ## 2 · Prefix language models: one mask for the family
 #
 # ★★☆ · 10 minutes · §3.2 of the T5 paper
 #

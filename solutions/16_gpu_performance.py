@@ -73,7 +73,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## 1 · Compute-bound or memory-bound?
 #
-# ★☆☆ · 15 minutes
+# ★★☆ · 15 minutes
 #
 # A linear layer multiplies its input, (n_tokens, n_in), by its weight, (n_in, n_out). All numbers, including those of the result, have **16 bits**. The two matrices are
 # read once, and the result is written once. How many floating-point operations does that take, and how many bytes are moved? Multiplications and
@@ -398,7 +398,10 @@ from transformer.plots.roofline import GPUS
 
 layers = {"Q, K, V": (512, 1536), "output": (512, 512), "feed-forward in": (512, 2048), "logits": (512, 37_000)}
 for n_tokens in (1, 64, 1024, 16_384):
-    print(f"\n{n_tokens:,} tokens       FLOP/byte   " + "  ".join(f"{name:>5}" for name in ("T4", "A100", "H100")))
+    print(
+        f"\n{n_tokens:,} token{'s' if n_tokens > 1 else ' '}       FLOP/byte   "
+        + "  ".join(f"{name:>5}" for name in ("T4", "A100", "H100"))
+    )
     for name, (n_in, n_out) in layers.items():
         limits = [
             given.roofline(n_tokens, n_in, n_out, GPUS[gpu].teraflops * 1e12, GPUS[gpu].bandwidth * 1e9)

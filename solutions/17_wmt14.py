@@ -83,8 +83,8 @@ OVERHEAD = 1.5  # the power of a whole machine with its cooling, relative to tha
 # <details><summary>Hint</summary>
 #
 # ```text
-# weights that a source token meets: in n_layers encoder layers, and the keys and values of n_layers decoder layers
-# weights that a target token meets: the rest of the decoder layers, and the output layer
+# weights applied to each source token: in n_layers encoder layers, and the keys and values of n_layers decoder layers
+# weights applied to each target token: the rest of the decoder layers, and the output layer
 # attention: n queries and n keys in the encoder, m and m in the decoder, m queries and n keys between them
 # 6 times (n times the first, m times the second, and the work of attention in all layers)
 # ```
@@ -314,7 +314,7 @@ def parts_left(plan: list[list[int]], step: int, rank: int, world_size: int, acc
 check("parts_left", parts_left)
 
 # %% [markdown]
-# ## 6 · May these scores be compared?
+# ## 6 · Can these scores be compared?
 #
 # ★★☆ · 15 minutes
 #

@@ -124,6 +124,10 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # x + dropout of feed-forward of the third norm of x
 # ```
 # </details>
+# <details><summary>Help: <code>memory must be (batch, length, d_model=4); got (1, 1, 3, 3)</code></summary>
+#
+# The second positional argument of `MultiHeadAttention` is the memory. Pass the mask by name: `mask=…`.
+# </details>
 # <details><summary>Help: <code>cannot assign module before Module.__init__() call</code></summary>
 #
 # `super().__init__()` has to be the first line of `__init__`: it creates the tables in which modules are registered.

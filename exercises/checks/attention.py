@@ -33,7 +33,7 @@ SMALL_VALUE = torch.tensor([[10.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
     {"query": numbers(2, 2, 3, 5), "key": numbers(2, 2, 4, 5, seed=1)},
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1)},
     {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1)},
-    insight="Each query has a score for each key, so in self-attention their number grows with the length squared.",
+    insight="Every query gets a score for every key, so in self-attention the number of scores is the length squared.",
 )
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """How well each key fits each query."""

@@ -86,7 +86,7 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 @one_back.mistake(
     "queries of padding counted",
-    "Your mean includes the queries of padding. They have weights like any other, but nobody uses them.",
+    "Your mean includes the queries of padding. They have weights like any other, but nothing uses them.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return weights.diagonal(-1, -2, -1).mean((0, 2))
@@ -231,8 +231,8 @@ def _(weights: Tensor) -> Tensor:
 
 @row_entropy.mistake(
     "a fraction of the maximum",
-    "You divide by the entropy of a uniform row, as the chapter does to compare sentences of different lengths. Here "
-    "the result is in bits.",
+    "You divide by the entropy of a uniform row. That gives a fraction between 0 and 1, which is useful for comparing "
+    "sentences of different lengths. Here the result should be in bits.",
 )
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights) / math.log2(weights.size(-1))
@@ -791,8 +791,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 @heads_off.mistake(
     "columns instead of rows of the matrix",
-    "You set columns of the matrix to zero, which removes a part of every head's output. A head meets rows of the "
-    "matrix.",
+    "You set columns of the matrix to zero, which removes a part of every head's output. A head's "
+    "numbers are multiplied by rows of the matrix: set those to zero.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     width = heads.size(-1)
@@ -812,8 +812,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 @heads_off.mistake(
     "the first rows of the matrix for the heads that are left",
-    "You leave the heads out and cut the matrix to its first rows. The heads that are left then meet the rows of "
-    "others. Keep each head in its place, and set it to zero.",
+    "You leave the heads out and cut the matrix to its first rows. The heads that are left are then "
+    "multiplied by rows that belong to other heads. Keep each head in its place, and set it to zero.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     left = _joined_heads(heads[:, _others(heads, off)])

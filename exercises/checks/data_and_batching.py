@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import RefusedError, Topic
 from exercises.compare import equal
 from exercises.relations import Finding, Wrong
 from exercises.tensors import is_tensor
@@ -1090,7 +1090,10 @@ def _(lengths: list[int], budget: int) -> Rows:
 def _bounded(epoch: int) -> None:
     """Ends a loop that reads on for ever."""
     if epoch >= 100:
-        raise ValueError(f"epoch {epoch} was not needed: does a loop never end?")
+        raise RefusedError(
+            "it doesn't stop by itself\nYour code has asked for a hundred epochs and still doesn't have enough "
+            "batches. In a new epoch, do you begin at its first batch again?"
+        )
 
 
 def three_batches(epoch: int) -> list[int]:
@@ -1207,8 +1210,20 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
+    "the next epoch again and again",
+    "You append the batches of one and the same epoch again and again: `epoch + 1` doesn't change `epoch`. Move on to "
+    "the next epoch each time.",
+)
+def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
+    batches = order(epoch)[step:]
+    while len(batches) < count:
+        batches = [*batches, *order(epoch + 1)]
+    return batches[:count]
+
+
+@read_on.mistake(
     "one batch too few per epoch",
-    "You lose one batch whenever an epoch ends: moving on to the next epoch should not count as reading.",
+    "You lose one batch whenever an epoch ends: moving on to the next epoch shouldn't count as taking a batch.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches = []

@@ -381,7 +381,7 @@ for _decimals in (2, 3, 4):
 @length_normalization.mistake(
     "only the 6 is raised to the power",
     "You raise only the 6 to the power, and add 5 to the quotient. The whole fraction, (5 + length) / 6, is raised to "
-    "the power: mind the brackets.",
+    "the power: mind the parentheses.",
 )
 def _(length: int, length_penalty: float) -> float:
     return 5 + length / 6**length_penalty
@@ -390,7 +390,7 @@ def _(length: int, length_penalty: float) -> float:
 @length_normalization.mistake(
     "only the length raised to the power",
     "You raise only the length to the power, then divide, and add 5 last. The whole fraction, (5 + length) / 6, is "
-    "raised to the power: mind the brackets.",
+    "raised to the power: mind the parentheses.",
 )
 def _(length: int, length_penalty: float) -> float:
     return 5 + length**length_penalty / 6
@@ -399,7 +399,7 @@ def _(length: int, length_penalty: float) -> float:
 @length_normalization.mistake(
     "5 added after the power",
     "You add 5 last, after the division and the power. It belongs to the numerator, (5 + length) / 6: mind the "
-    "brackets.",
+    "parentheses.",
 )
 def _(length: int, length_penalty: float) -> float:
     return 5 + (length / 6) ** length_penalty
@@ -407,7 +407,8 @@ def _(length: int, length_penalty: float) -> float:
 
 @length_normalization.mistake(
     "only the length in the numerator raised to the power",
-    "You raise only the length to the power. The whole fraction, (5 + length) / 6, is raised to it: mind the brackets.",
+    "You raise only the length to the power. The whole fraction, (5 + length) / 6, is raised to it: mind the "
+    "parentheses.",
 )
 def _(length: int, length_penalty: float) -> float:
     return (5 + length**length_penalty) / 6
@@ -961,6 +962,15 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / length)[:n]
+
+
+@n_best.mistake(
+    "divided by a power of the number of all tokens",
+    "You divide by `len(tokens)` to the power of `length_penalty`. The paper's formula is the one of blank 2: use it, "
+    "with the number of tokens that the model generated (bos isn't one of them).",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value / (length + 1) ** length_penalty)[:n]
 
 
 @n_best.mistake("all hypotheses", "The order is right, but you return all hypotheses. Return the best n.")

@@ -545,7 +545,7 @@ def _(c: int, r: int) -> float:
 
 @brevity_penalty.mistake(
     "1 divided by the length, too",
-    "You divide 1 - r by c. Only r is divided by c: mind the brackets.",
+    "You divide 1 - r by c. Only r is divided by c: mind the parentheses.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: 1.0 if c >= r else math.exp((1 - r) / c))
@@ -553,7 +553,7 @@ def _(c: int, r: int) -> float:
 
 @brevity_penalty.mistake(
     "only 1 in the exponent",
-    "`e ** 1 - r / c` is (e ** 1) - r / c. The whole of 1 - r/c is the exponent: it needs brackets.",
+    "`e ** 1 - r / c` is (e ** 1) - r / c. The whole of 1 - r/c is the exponent: it needs parentheses.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: 1.0 if c >= r else math.e - r / c)
@@ -837,7 +837,8 @@ def _(hypotheses: Words, references: Words) -> float:
 
 @corpus_bleu.mistake(
     "missing n-grams left out",
-    "If no sentence has an n-gram of some length, you leave this length out. A precision of 0 makes the score 0.",
+    "If no sentence has an n-gram of some length, you leave this length out. Then there is nothing to divide by, "
+    "and BLEU is 0.",
 )
 def _(hypotheses: list[list[str]], references: list[list[str]]) -> float:
     longest = max(n for n in range(1, 5) if n == 1 or any(len(h) >= n for h in hypotheses))
@@ -1175,6 +1176,7 @@ def _draws(draws: int, sentences: int, seed: int) -> Draws:
     {"first": _counts(12, 1), "second": _counts(12, 2), "draws": _draws(50, 12, 3)},
     {"first": _counts(30, 4), "second": _counts(30, 5), "draws": _draws(200, 30, 6)},
     {"first": _counts(30, 4), "second": _counts(30, 4), "draws": _draws(20, 30, 8)},
+    insight="If the second system wins at least 95% of the draws, papers call its gain significant at p < 0.05.",
 )
 def share_of_wins(first: Counts, second: Counts, draws: Draws) -> float:
     """In which share of the draws the second is better."""

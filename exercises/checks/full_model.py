@@ -491,8 +491,8 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 @count_parameters.mistake(
     "three projections in attention",
-    "You count three projections in an attention: for the queries, the keys and the values. The fourth is W^O, which "
-    "is applied to the concatenated heads.",
+    "You count three projections in an attention layer: for the queries, the keys and the values. The fourth is W^O, "
+    "which is applied to the concatenated heads.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) - 3 * (d * d + d) * n
@@ -506,7 +506,7 @@ def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) + 2 * (f - d) * n
 
 
-@count_parameters.mistake("no norms", "The layer norms are missing. Each has a factor and a shift for every feature.")
+@count_parameters.mistake("no norms", "The layer norms are missing. Each has a gain and a bias for every feature.")
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=0)
 
@@ -532,7 +532,7 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 
 @count_parameters.mistake(
-    "no cross-attention", "A decoder layer has two attentions: self-attention and cross-attention. You count one."
+    "no cross-attention", "A decoder layer has two attention layers: self-attention and cross-attention. You count one."
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, attentions=2)
@@ -583,7 +583,7 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 @count_parameters.mistake(
     "one parameter per feature in a norm",
-    "You count one parameter per feature in each norm. A layer norm has two: a factor and a shift.",
+    "You count one parameter per feature in each norm. A layer norm has two: a gain and a bias.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) - n * 5 * d
@@ -616,7 +616,8 @@ def _(d: int, f: int, n: int, v: int) -> int:
 
 @count_parameters.mistake(
     "both biases of feed-forward of the same width",
-    "The inner layer of feed-forward has f outputs, so its bias has f numbers. Only the outer one has d.",
+    "The first layer of the feed-forward network has f outputs, so its bias has f numbers. Only the bias of the second "
+    "layer has d.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) + 2 * n * (d - f)

@@ -860,6 +860,7 @@ def _block_by_block(inputs: Inputs) -> Iterator[None]:
     },
     {"query": numbers(3, 6), "key": numbers(80, 6, seed=1), "value": numbers(80, 6, seed=2), "block": 5, "sink": 2.0},
     guard=_block_by_block,
+    insight="FlashAttention does this in a single kernel, so the scores never leave the fast memory of the chip.",
 )
 def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int, sink: float) -> Tensor:
     """With all scores at once."""
@@ -1798,6 +1799,7 @@ Scaled = tuple[Tensor, float, int]
     },
     results=("weight", "scale", "good_steps"),
     differentiable=False,
+    insight="With bfloat16 none of this is needed, because it has the range of float32, though fewer digits.",
 )
 def loss_scaling_step(
     weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good_steps: int, growth_interval: int

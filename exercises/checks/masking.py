@@ -22,7 +22,7 @@ OTHER_PAD = {"ids": torch.tensor([[0, 4, 3, 3], [7, 2, 5, 3], [6, 0, 6, 6]]), "p
     {"ids": TWO_SENTENCES, "pad_id": 0},
     OTHER_PAD,
     {"ids": torch.tensor([[0, 5, 6], [7, 0, 8]]), "pad_id": 0},
-    insight="With this mask, what a sentence gets doesn't depend on how much padding its batch needs.",
+    insight="With this mask, a sentence's result doesn't depend on how much padding its batch needs.",
 )
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """The package's padding mask."""
@@ -65,7 +65,7 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 @padding_mask.mistake(
     "queries hidden as well",
-    "A padding token may attend to anything, because nobody uses its output. Hiding its whole row only causes trouble "
+    "A padding token may attend to anything, because its output isn't used. Hiding its whole row only causes trouble "
     "for the softmax.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
@@ -610,8 +610,8 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift_target.mistake(
     "rolled",
-    "The shift is right, but rolling moves bos to the end, where it becomes a label. Nobody should learn to predict "
-    "bos.",
+    "The shift is right, but rolling moves bos to the end, where it becomes a label. The model shouldn't learn to "
+    "predict bos.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target, target.roll(-1, dims=1)

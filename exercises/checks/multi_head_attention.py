@@ -943,7 +943,7 @@ def _grouped_inputs(heads: int, groups: int, seed: int) -> dict[str, Tensor]:
         "It can share the keys and values by itself, and that is what you write here. Use `attention` from the cell at "
         "the top.",
     ),
-    insight="With a single group, the keys and values to keep shrink by a factor of the number of heads.",
+    insight="With a single group, the KV cache shrinks by a factor equal to the number of heads.",
 )
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Each group's keys and values once more for each head of the group."""

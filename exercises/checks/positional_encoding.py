@@ -141,7 +141,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "divided by d_model outside the exponent",
-    "You divide the power by d_model. The division belongs in the exponent: put brackets around it.",
+    "You divide the power by d_model. The division belongs in the exponent: put parentheses around the whole exponent.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-2 * torch.arange(d_model // 2)) / d_model

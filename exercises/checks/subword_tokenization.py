@@ -868,7 +868,11 @@ def decode(symbols: list[str]) -> str:
     return bpe.decode(symbols)
 
 
-@decode.mistake("the mark is not replaced", "The marks are still in your text. Each of them stands for a space.")
+@decode.mistake(
+    "the mark is not replaced",
+    "The marks are still in your text. Each of them becomes a space. (The mark ▁ is a character of its own, not the "
+    "underscore _ of your keyboard: copy it from the task.)",
+)
 def _(symbols: list[str]) -> str:
     return "".join(symbols)
 

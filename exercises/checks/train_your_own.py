@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from exercises.check import RefusedError, Topic
 from exercises.compare import type_with_article
+from exercises.relations import Finding, Wrong
 from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention
 from transformer.config import ModelConfig
@@ -418,7 +419,7 @@ class _DropoutOnInput(DecoderLayer):
 
 @decoder_layer.mistake(
     "dropout in evaluation mode as well",
-    "Your layer drops entries even after model.eval(), so every translation would be a game of chance. `F.dropout` "
+    "Your layer drops entries even after model.eval(), so every translation would be partly random. `F.dropout` "
     "drops in evaluation mode, too, unless you pass `training=self.training`; a module for dropout switches off by "
     "itself.",
 )
@@ -439,7 +440,8 @@ class _DropoutAlwaysHalf(DecoderLayer):
 
 @decoder_layer.mistake(
     "dropout after the feed-forward network only",
-    "The outputs of your two attentions aren't dropped. Dropout applies to the output of every sublayer.",
+    "You apply dropout to the output of the feed-forward network only. It belongs on the output of every sublayer "
+    "(§5.4).",
 )
 class _DropoutOnce(DecoderLayer):
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -532,7 +534,8 @@ class _CrossFirst(DecoderLayer):
 
 @decoder_layer.mistake(
     "no dropout on feed-forward",
-    "You drop entries of both attentions, but not of feed-forward. §5.4 drops the output of each sublayer.",
+    "You apply dropout to the outputs of both attention layers, but not to that of the feed-forward network. In §5.4, "
+    "the output of every sublayer gets it.",
 )
 class _NoFeedForwardDropout(DecoderLayer):
     def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
@@ -821,7 +824,7 @@ class _LinearInitialisation(Transformer):
 
 @transformer.mistake(
     "embeddings without dropout",
-    "In training your embeddings aren't dropped. §5.4 applies dropout to the sums of embeddings and positions, too, "
+    "In training, your embeddings get no dropout. §5.4 applies it to the sums of embeddings and positions, too, "
     "with the probability of the configuration.",
 )
 class _NoEmbeddingDropout(Transformer):
@@ -1531,6 +1534,18 @@ def _(model: nn.Module, batches: list[Batch]) -> float:
 )
 def _(model: nn.Module, batches: list[Batch]) -> float:
     return sum(_validate(model, [batch]) * (not torch.is_grad_enabled() or 1) for batch in batches) / len(batches)
+
+
+@validation_loss.mistake(
+    "the mean of the batches' means, and always back to training mode",
+    "There are two mistakes. You average over the batches, so a token of a small batch gets a larger weight: add up "
+    "the losses of all tokens, and divide once. And you end in training mode, even if the model was in evaluation mode "
+    "before.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    loss = sum(_validate(model, [batch]) for batch in batches) / len(batches)
+    model.train()
+    return loss
 
 
 @validation_loss.mistake(
@@ -2725,7 +2740,18 @@ def _(*inputs: Any) -> None:
     _draw_losses(*inputs, first=0)
 
 
-@plot_losses.mistake("no legend", "Your curves have labels, but nobody sees them: the legend is missing.")
+@plot_losses.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    if not all(len(case.yours[0]) == 2 and {*case.yours[0]} != {"training", "validation"} for case in wrong):
+        return None
+    return Finding(
+        "the curves have other labels",
+        "Label your curves `training` and `validation`, with the argument `label=` of `plot`. The check finds them by "
+        "these words.",
+    )
+
+
+@plot_losses.mistake("no legend", "Your curves have labels, but no one can see them: the legend is missing.")
 def _(*inputs: Any) -> None:
     _draw_losses(*inputs, legend=False)
 

@@ -195,7 +195,7 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
 @learning_rate.mistake(
     "d_model in only one of the two",
     "Only the expression for the steps after the warm-up is divided by the square root of d_model. Both should be: "
-    "mind the brackets.",
+    "mind the parentheses.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(min(d_model**-0.5 * step**-0.5, step * warmup_steps**-1.5))
@@ -1091,7 +1091,7 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 @adam_step.mistake(
     "epsilon left out",
-    "You leave epsilon out, or add it after the division, where it does nothing: mind the brackets. It matters for "
+    "You leave epsilon out, or add it after the division, where it does nothing: mind the parentheses. It matters for "
     "tiny gradients, and if a gradient has always been 0, you divide 0 by 0.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
@@ -1180,7 +1180,7 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 @adam_step.mistake(
     "the whole of 1 - β to the power of the step",
     "In the correction you subtract first, and then raise 1 - β to the power of the step. Only β is raised to the "
-    "power: mind the brackets.",
+    "power: mind the parentheses.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     _, m, v = _adam(weight, gradient, m, v, step, rate)

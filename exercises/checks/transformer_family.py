@@ -659,7 +659,7 @@ def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
 
 @causal_lm_loss.mistake(
     "the first tokens counted",
-    "The sum is right, but you divide it by the number of all real tokens. The first token of each text is nobody's "
+    "The sum is right, but you divide it by the number of all real tokens. The first token of a text is never a "
     "label, so it doesn't count.",
 )
 def _(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
@@ -711,6 +711,7 @@ def _real(*lengths: int) -> Tensor:
         "weight": numbers(1, 1, seed=7),
         "bias": numbers(1, seed=8),
     },
+    insight="The first GPT was fine-tuned like this, with a linear layer on the last token of the text.",
 )
 def classify(x: Tensor, real: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """A linear layer on the last real token of each sentence."""

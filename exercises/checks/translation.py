@@ -173,7 +173,7 @@ def _(sentences: list[str], size: int) -> dict[str, int]:
 
 @build_vocabulary.mistake(
     "from ids to words",
-    "Your dict leads from ids to words. It is for encoding, so it should lead from each word to its id.",
+    "Your dict maps ids to words. It is used for encoding, so it should map each word to its id.",
 )
 def _(sentences: list[str], size: int) -> dict[int, str]:
     return {i: word for word, i in build_vocabulary.reference(sentences, size).items()}
@@ -1081,6 +1081,7 @@ OTHER_IDS = Toy({(3,): (0.1, 0.2, 0.6, 0.1), (3, 2): (0.2, 0.6, 0.1, 0.1)}, othe
     {"next_token_probabilities": TALKS_ON, "prefix": [1, 3, 3, 0, 3], "eos": 2, "max_new_tokens": 2},
     {"next_token_probabilities": DOGS, "prefix": [1, 5], "eos": 2, "max_new_tokens": 0},
     {"next_token_probabilities": TALKS_ON, "prefix": [1, 2], "eos": 2, "max_new_tokens": 3},
+    insight="Every text that a language model writes comes from such a loop, one token at a time.",
 )
 def continue_prefix(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_tokens: int) -> list[int]:
     """The most probable token, step by step."""
@@ -1315,6 +1316,7 @@ def _(next_token_probabilities: NextToken, prefix: list[int], eos: int, max_new_
     {"distance": 2, "k": 9},
     {"distance": 40, "k": 7},
     results=("recurrent", "convolutional", "attention"),
+    insight="Short paths are one of the three reasons for self-attention that the paper gives in §4.",
 )
 def path_lengths(distance: int, k: int) -> tuple[int, int, int]:
     """The second number rounded up."""
@@ -1340,7 +1342,8 @@ def _(distance: int, k: int) -> tuple[int, int, int]:
 
 @path_lengths.mistake(
     "every convolution as narrow as can be",
-    "Your number of layers doesn't depend on k. A layer of width 3 adds one word on either side; a wider one, more.",
+    "Your number of layers doesn't depend on k. A layer of width 3 reaches one word further on either "
+    "side, and a wider layer reaches further.",
 )
 def _(distance: int, k: int) -> tuple[int, int, int]:
     return distance, distance, 1

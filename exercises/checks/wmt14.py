@@ -110,7 +110,7 @@ def _(*sizes: int) -> int:
 @training_flop.mistake(
     "keys and values of cross-attention from the target",
     "You count all four matrices of cross-attention for each target token. Its keys and values are computed from the "
-    "encoder's output, so those two meet the source tokens.",
+    "encoder's output, so those two are applied to the source tokens.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_source=(4, 2, 0), at_target=(8, 2, 1))
@@ -118,7 +118,7 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "no cross-attention",
-    "The matrices of cross-attention are missing: two meet the source tokens, two the target tokens.",
+    "The matrices of cross-attention are missing: two are applied to the source tokens, two to the target tokens.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_source=(4, 2, 0), at_target=(4, 2, 1))
@@ -158,8 +158,8 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "all of cross-attention on both sides",
-    "You count the four matrices of cross-attention for source tokens and for target tokens. Two of them meet the "
-    "source tokens only, the other two the target tokens only.",
+    "You count the four matrices of cross-attention for source tokens and for target tokens. Two of them are "
+    "applied to the source tokens only, the other two to the target tokens only.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_source=(8, 2, 0), at_target=(8, 2, 1))
@@ -262,7 +262,7 @@ def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -
 @training_flop.mistake(
     "the rule of thumb",
     "This is 6 × parameters × target tokens. It's a good estimate if both sides are equally long, but here you count "
-    "exactly: the encoder's weights meet the source tokens, and attention takes work, too.",
+    "exactly: the encoder's weights are applied to the source tokens, and attention takes work, too.",
 )
 def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
     return _flop(d_model, d_ff, n_layers, vocab_size, m, m, scores=lambda n, m: 0)
@@ -314,8 +314,8 @@ def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -
 
 @training_flop.mistake(
     "keys and values of cross-attention missing",
-    "In cross-attention, you count queries and output, which meet the target tokens. Two matrices are missing: keys "
-    "and values are computed from the encoder's output.",
+    "In cross-attention, you count queries and output, which are applied to the target tokens. Two matrices are "
+    "missing: keys and values are computed from the encoder's output.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_source=(4, 2, 0))
@@ -323,8 +323,8 @@ def _(*sizes: int) -> int:
 
 @training_flop.mistake(
     "queries and output of cross-attention missing",
-    "In cross-attention, you count keys and values, which meet the source tokens. Two matrices are missing: queries "
-    "and output belong to the target tokens.",
+    "In cross-attention, you count keys and values, which are applied to the source tokens. Two matrices are missing: "
+    "queries and output belong to the target tokens.",
 )
 def _(*sizes: int) -> int:
     return _flop(*sizes, at_target=(4, 2, 1))

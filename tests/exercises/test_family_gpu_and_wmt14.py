@@ -18,7 +18,7 @@ def accepted(name: str, answer: Any, capsys: pytest.CaptureFixture[str]) -> None
     topic = next(topic for topic in TOPICS.values() if name in topic.exercises)
     topic.check(name, answer)
     topic.given.answers.clear()
-    assert capsys.readouterr().out == f"✓ {name}\n"
+    assert capsys.readouterr().out == f"{topic.exercises[name].success}\n"
 
 
 def first_line(name: str, answer: Any) -> str:

@@ -275,3 +275,20 @@ def test_a_distribution_of_pytorch_is_no_answer() -> None:
         .splitlines()[1]
         .startswith("Your code calls a function of `torch.distributions.")
     )
+
+
+def test_a_loop_over_epochs_that_never_ends_is_explained() -> None:
+    def read_on(order: Any, epoch: int, step: int, count: int) -> list[int]:
+        batches: list[int] = []
+        while len(batches) < count:
+            if step < len(order(epoch)):
+                batches.append(order(epoch)[step])
+                step += 1
+            else:
+                epoch += 1  # the step isn't set back to 0
+        return batches
+
+    text = said("read_on", read_on)
+    assert (
+        text.startswith("it doesn't stop by itself\nYour code has asked for a hundred epochs") and "Error" not in text
+    )

@@ -563,6 +563,19 @@ def test_mistakes_about_heads(name: str, answer: Any, title: str) -> None:
     assert said(name, answer)[0] == title
 
 
+def test_an_error_is_recognised_whatever_the_print_options() -> None:
+    def strict(weights: Tensor) -> Tensor:
+        return torch.distributions.Categorical(weights, validate_args=True).entropy() / math.log(2)
+
+    before = said("row_entropy", strict)
+    torch.set_printoptions(precision=1)
+    try:
+        assert said("row_entropy", strict) == before
+    finally:
+        torch.set_printoptions(profile="default")
+    assert before[0] == "rows of zeros aren't probabilities"
+
+
 def test_pieces_of_words_are_not_only_in_the_middle() -> None:
     def rounded_where_there_are_pieces(weights: Tensor, target_word: list[int], source_word: list[int]) -> Any:
         words, links = links_with(torch.mean, torch.sum)(weights, target_word, source_word)

@@ -364,6 +364,13 @@ def test_a_line_at_another_epoch_is_named(epoch: Any, title: str) -> None:
     assert first_line("plot_losses", plotted) == title
 
 
+def test_curves_with_other_labels_are_named() -> None:
+    def plotted(axes: Any, train: list[float], validation: list[float]) -> None:
+        train_your_own._draw_losses(axes, train, validation, labels=("train", "val"))
+
+    assert first_line("plot_losses", plotted) == "the curves have other labels"
+
+
 def bleu_of(decoded: Any) -> Any:
     def answer(model: nn.Module, batches: Any, translate: Any, decode: Any) -> float:
         model.eval()
