@@ -204,9 +204,9 @@ assert torch.equal(square, prefix)
 # %% [markdown]
 # GPT's output at the first position is final: it stays the same whatever follows, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it better suited to classifying and tagging text than to generating it from left to right, where each new token would change all vectors before it.
 #
-# <details><summary>T5's square: three attentions in one grid, and prefix language models</summary>
+# <details><summary>T5's square: three attention layers in one grid, and prefix language models</summary>
 #
-# T5's square in the figure looks like a prefix mask, but it shows three attentions: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three, so it wouldn't output the printed `prefix` row. A single stack of layers with a prefix mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
+# T5's square in the figure looks like a prefix mask, but it shows three attention layers: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three, so it wouldn't output the printed `prefix` row. A single stack of layers with a prefix mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
 #
 # </details>
 #

@@ -314,7 +314,7 @@ Picture(
         "Bars of the share of operations by part. The output layer is the longest, 30 "
         "per cent; the feed-forward networks of encoder and decoder have 20 each; the "
         "weight matrices of each of the three kinds of attention have 10; the scores "
-        "and weighted sums of all attentions together have 1 per cent."
+        "and weighted sums of all attention layers together have 1 per cent."
     ),
     caption=(
         "Where the base model's operations go: the output layer and the feed-forward "

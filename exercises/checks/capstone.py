@@ -771,7 +771,7 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
     return _decoder_layer(layer, x, memory, mask, memory_mask, "memory words", (1, 2))
 
 
-@decoder_layer.mistake("no feed-forward", "Both attentions are right. The feed-forward network is missing.")
+@decoder_layer.mistake("no feed-forward", "Both attention layers are right. The feed-forward network is missing.")
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory", (0, 1))
 
@@ -813,7 +813,7 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
 
 
 @decoder_layer.mistake(
-    "the same matrices for both attentions",
+    "the same matrices for both attention layers",
     "You use the weights of self-attention for cross-attention. The layer has others for it.",
 )
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
@@ -924,7 +924,7 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
 
 @decoder_layer.mistake(
     "no feed-forward before the last norm",
-    "Both attentions are right, and you use all three norms, but the feed-forward network is missing.",
+    "Both attention layers are right, and you use all three norms, but the feed-forward network is missing.",
 )
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return layer.norms[2](_decoder_layer(layer, x, memory, mask, memory_mask, "own memory", (0, 1)))
