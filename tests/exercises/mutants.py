@@ -72,7 +72,7 @@ def survivors(source: Path, tried: Sequence[Mutant], seconds: float = SECONDS) -
     """Return the mutants that the checks accept, each within so many seconds of CPU time."""
     given: dict[str, Any] = {}
     for cell in read_solution(source)["cells"]:
-        skipped = answer_key(cell) or check_key(cell) or "skip-execution" in cell["metadata"].get("tags", [])
+        skipped = answer_key(cell) or check_key(cell) or "nbval-skip" in cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code" and not skipped:
             exec(cell["source"], given)
     exercises = _topic(source).exercises
