@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -142,7 +143,6 @@ def test_incremental_counts_equal_full_counts(words: list[str], n_merges: int) -
     assert learn(words, n_merges) == learn_by_recounting(words, n_merges)
 
 
-POCKET = [text for pair in pocket.pairs("train", 2000) for text in (pair.source, pair.target)]
 ODD = [
     *['The 1.250 "Donaudampfschifffahrt"-tickets (3,50 each) don\'t expire; 50% were sold: 625!'] * 4,
     *["Die Donaudampfschifffahrtsgesellschaft zählt 1.250, nicht 1.205: Straßenbahnhaltestellen ..."] * 3,
@@ -151,19 +151,26 @@ ODD = [
 """Digits, punctuation, words of more than 16 characters, and pairs that overlap."""
 
 
+def pocket_texts() -> tuple[list[str], list[str]]:
+    """Texts to learn from, and others."""
+    train = [text for pair in pocket.pairs("train", 2000) for text in (pair.source, pair.target)]
+    return train, [pair.target for pair in pocket.pairs("test", 300)]
+
+
 @pytest.mark.parametrize(
-    ("lines", "n_merges", "unseen"),
+    ("corpus", "n_merges"),
     [
-        (POCKET, 1000, [pair.target for pair in pocket.pairs("test", 300)]),
-        (POCKET, 4000, [pair.target for pair in pocket.pairs("test", 300)]),
-        (ODD, 133, ["Bananenschifffahrt: 12.505 (ABab)!"]),
+        (pocket_texts, 1000),
+        (pocket_texts, 4000),
+        (lambda: (ODD, ["Bananenschifffahrt: 12.505 (ABab)!"]), 133),
     ],
     ids=["pocket 1000", "pocket 4000", "odd, all"],
 )
 def test_sentencepiece_makes_the_same_merges_in_the_same_order(
-    lines: list[str], n_merges: int, unseen: list[str]
+    corpus: Callable[[], tuple[list[str], list[str]]], n_merges: int
 ) -> None:
     """The package's tokenizer, with its usual settings: all merges and all pieces must be the same."""
+    lines, unseen = corpus()
     words = [word for line in lines for word in split_words(line)]
     merges = learn(words, n_merges)
     assert len(merges) == n_merges
