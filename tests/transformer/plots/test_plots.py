@@ -1,6 +1,7 @@
 """Figures have an alt text, fit the page, and draw the data that they are given."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -135,15 +136,15 @@ def test_next_tokens_are_the_most_probable_and_the_generated_one_is_marked() -> 
 
 
 @pytest.mark.parametrize(
-    "chart",
+    "draw",
     [
-        rotate_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
-        masks.mask_explorer(WORDS, torch.zeros(3, 3), "point at it"),
-        next_token.next_token_explorer(PROBABILITIES, ["left", "milk"], WORDS, 2, "step through"),
+        lambda: rotate_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
+        lambda: masks.mask_explorer(WORDS, torch.zeros(3, 3), "point at it"),
+        lambda: next_token.next_token_explorer(PROBABILITIES, ["left", "milk"], WORDS, 2, "step through"),
     ],
 )
-def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
-    spec = chart.to_dict()
+def test_a_chart_follows_the_page_and_fits_a_phone(draw: Callable[[], Any]) -> None:
+    spec = draw().to_dict()
     assert spec["description"]
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
     assert all(part["width"] <= 300 for part in panels(spec))
