@@ -58,6 +58,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(workplace: Path) -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(workplace / "data"))
+        for split, size in {"train": 4000, "valid": 100, "test": 100}.items():
+            patch.setitem(GENERATED_SIZE, split, size)
         yield patch
 
 
@@ -260,7 +262,7 @@ def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.Captu
     assert "BLEU " in out and "tok:13a" in out
     assert "\nweights: the checkpoint with the lowest validation loss, step 60\n" in out
     assert f"\nsaved in {run}: test.hypotheses.txt, test.references.txt, test.scores.json\n" in out
-    assert len((run / "test.hypotheses.txt").read_text().splitlines()) == 1000
+    assert len((run / "test.hypotheses.txt").read_text().splitlines()) == GENERATED_SIZE["test"]
 
 
 def test_a_run_from_before_cleaning_is_evaluated_and_one_from_the_future_refused(
@@ -689,9 +691,10 @@ def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokeniz
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, tuned = tmp_path / "initial", tmp_path / "tuned"
-    main(["train", "copy", "--device", "cpu", "--run", str(run), *SMALL, "--model.d-model", "32"])
+    small = [*SMALL, "--training.steps", "10"]
+    main(["train", "copy", "--device", "cpu", "--run", str(run), *small, "--model.d-model", "32"])
     # other data, another architecture and an almost vanishing learning rate: the model must stay what it was
-    args = ["train", "reverse", "--device", "cpu", *SMALL, "--training.learning-rate-factor", "1e-9"]
+    args = ["train", "reverse", "--device", "cpu", *small, "--training.learning-rate-factor", "1e-9"]
     args += ["--model.dropout", "0.3", "--model.n-layers", "2", "--run", str(tuned)]
     main([*args, "--initial-model", str(run)])
     before, after = Translator.load(run), Translator.load(tuned)
@@ -721,9 +724,9 @@ def test_an_interrupted_fine_tuning_resumes_with_its_own_weights(
         main([*args, "--training.steps", steps, "--run", str(tmp_path / folder)])
         return Translator.load(tmp_path / folder, checkpoint=f"step-{int(steps):07}").model.state_dict()
 
-    whole = fine_tune("whole", "40")
-    fine_tune("resumed", "20")
-    resumed = fine_tune("resumed", "40", "--force")
+    whole = fine_tune("whole", "20")
+    fine_tune("resumed", "10")
+    resumed = fine_tune("resumed", "20", "--force")
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
@@ -877,7 +880,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     workplace: Path, environment: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(workplace / "runs" / "nan")
-    wild = ["--training.learning-rate-factor", "1e30", "--training.steps", "50", "--data.max-train-pairs", "3000"]
+    wild = [*SMALL, "--training.learning-rate-factor", "1e30"]
     message = fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
     assert re.search(r"the gradient was not finite in \d\d steps in a row", message)
     assert "--training.learning-rate-factor" in message
