@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+import torch._dynamo  # here, because an optimiser's first step would import it, in every process again
 
 from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import step_name
 from transformer.config import ModelConfig, OptimizerName, TrainingConfig
+from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.files import read_json
@@ -24,6 +26,7 @@ from transformer.model import Transformer
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
 
+GENERATED_SIZE["valid"] = 50  # instead of 1000, whose losses would take most of the time
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
 TRAINING = TrainingConfig(
     steps=8,
