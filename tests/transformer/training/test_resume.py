@@ -18,6 +18,7 @@ from transformer import checkpoint
 from transformer.checkpoint import average_checkpoints, load_checkpoint, step_checkpoints, stopped_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
+from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
@@ -49,6 +50,7 @@ SETTINGS = {
 def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setitem(GENERATED_SIZE, "valid", 50)  # instead of 1000, whose losses would take most of the time
         return prepare(DataConfig("copy", max_train_pairs=60), 57)
 
 
