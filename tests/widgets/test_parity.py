@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ FAULTS = {
 
 def sentences_of(name: str) -> list[str]:
     if name.startswith("pocket"):
-        return [source for source, _ in sentence_pairs("pocket", "test")][: SENTENCES[name]]
+        return [source for source, _ in islice(sentence_pairs("pocket", "test"), SENTENCES[name])]
     column = 1 if name.endswith("de-en") else 0
     return [line.split("\t")[column] for line in CAPTIONS.read_text("utf-8").splitlines()]
 
