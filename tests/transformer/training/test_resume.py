@@ -28,7 +28,7 @@ from transformer.provenance import provenance
 from transformer.training import run_folder as runs
 from transformer.training.loop import stop_signals, train
 from transformer.training.run_folder import read_log, read_metrics, read_sessions
-from transformer.training.trainer import OLD_PROGRESS, Trainer
+from transformer.training.trainer import OLD_PROGRESS, Progress, Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -122,6 +122,21 @@ def test_interrupted_in_a_step(
     train_until(step, tmp_path / "run", data, monkeypatch)
     run_training(tmp_path / "run", data)
     assert result(tmp_path / "run") == uninterrupted
+
+
+def test_a_better_checkpoint_from_before_the_interruption_is_kept(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Progress.add_validation
+    monkeypatch.setattr(
+        Progress, "add_validation", lambda self, loss: original(self, loss + self.step)
+    )  # it only rises
+    run_training(tmp_path / "uninterrupted", data)
+    train_until(7, tmp_path / "run", data, monkeypatch)
+    best = read_json(tmp_path / "run" / "best.json")["weights"]
+    run_training(tmp_path / "run", data)
+    assert result(tmp_path / "run") == result(tmp_path / "uninterrupted")
+    assert read_json(tmp_path / "run" / "best.json")["weights"] == best
 
 
 def test_muon_interrupted_in_a_step(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
