@@ -19,14 +19,13 @@ from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import step_name
 from transformer.config import ModelConfig, OptimizerName, TrainingConfig
 from transformer.data.corpora import GENERATED_SIZE
-from transformer.data.prepare import DataConfig, prepare
+from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import choose_device
 from transformer.files import read_json
 from transformer.model import Transformer
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
 
-GENERATED_SIZE["valid"] = 50  # instead of 1000, whose losses would take most of the time
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
 TRAINING = TrainingConfig(
     steps=8,
@@ -40,9 +39,15 @@ TRAINING = TrainingConfig(
 )
 
 
+def prepare_data() -> PreparedData:
+    """Prepare the data, with 50 pairs to validate on instead of 1000, whose losses would take most of the time."""
+    GENERATED_SIZE["valid"] = 50
+    return prepare(DataConfig("copy", max_train_pairs=400), 57)
+
+
 def run(folder: Path, training: TrainingConfig, shape: ModelConfig = SHAPE) -> Transformer:
-    data = prepare(DataConfig("copy", max_train_pairs=400), 57)
-    return train(folder, data, shape, training, choose_device("cpu"), on_validation=lambda _: None, force=True).model
+    device = choose_device("cpu")
+    return train(folder, prepare_data(), shape, training, device, on_validation=lambda _: None, force=True).model
 
 
 def run_rank(folder: Path, training: TrainingConfig, rank: int, world_size: int, port: int, shape: ModelConfig) -> None:
@@ -95,7 +100,7 @@ def compare_resumed(folder: Path, training: TrainingConfig, world_size: int) -> 
 
 
 def main(folder: Path, world_size: int, accumulation_steps: int, optimizer: OptimizerName) -> None:
-    prepare(DataConfig("copy", max_train_pairs=400), 57)
+    prepare_data()
     training = replace(TRAINING, optimizer=optimizer, gradient_accumulation_steps=accumulation_steps)
     half = replace(training, steps=4)
     run_distributed(folder / "distributed", training, world_size)

@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.transformer.training.compare_processes import SHAPE, TRAINING, run, run_distributed
-from transformer.data.prepare import DataConfig, prepare
+from tests.transformer.training.compare_processes import SHAPE, TRAINING, prepare_data, run, run_distributed
 from transformer.training import loop, trainer
 
 CONFIG = replace(TRAINING, steps=3, validate_every=3)
@@ -49,7 +48,7 @@ def compile_unless_rank_1(module: nn.Module, dynamic: bool) -> object:
 
 
 def main(folder: Path) -> None:
-    prepare(DataConfig("copy", max_train_pairs=400), 57)
+    prepare_data()
     run_distributed(folder / "eager", CONFIG, 2)
     original = trainer.Trainer.__init__
     torch.compile = compile_unless_rank_1  # type: ignore[assignment]
