@@ -142,8 +142,26 @@ EXPERIMENTS: dict[str, Experiment] = {
     "paper-layout": Experiment(
         "Does a small model with six post-norm layers and the paper's schedule learn, also with a short warm-up?",
         "multi30k",
-        {f"{steps} warm-up steps": [*PAPER_LAYOUT, "--training.warmup-steps", steps] for steps in ("1000", "125")},
+        {
+            **{
+                f"{steps} warm-up steps": [*PAPER_LAYOUT, "--training.warmup-steps", steps] for steps in ("1000", "125")
+            },
+            "125 warm-up steps, same peak": [
+                *(*PAPER_LAYOUT, "--training.warmup-steps", "125"),
+                *("--training.learning-rate-factor", f"{(125 / 1000) ** 0.5:.6g}"),
+            ],
+        },
         seeds=(1,),
+    ),
+    "paper-warmup": Experiment(
+        "Does this model translate if the warm-up is as long as in the paper?",
+        "multi30k",
+        {
+            "4000 warm-up steps": [
+                *(*PAPER_LAYOUT, "--training.warmup-steps", "4000", "--training.steps", "8000"),
+                *("--training.validate-every", "500", "--training.average-steps", "1000"),
+            ]
+        },
     ),
     "optimizer-rates": Experiment(
         "Which learning rate suits Adam, and which Muon?",
