@@ -154,6 +154,8 @@ class Exercise:
     """Takes an answer with the right results; returns a message if it computes them in a way that it shouldn't."""
     insight: str = ""
     """A sentence that is shown after ✓: what the learner has just built, or why it matters."""
+    given_code: str | None = None
+    """The code that the learner repairs (see `exercises.bugs`); None if the blank is empty at first."""
 
     @property
     def success(self) -> str:

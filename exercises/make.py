@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from exercises.check import Topic
 from exercises.notebooks import (
     PLACEHOLDER,
+    PLACEHOLDER_BEFORE_BUGS,
     ROOT,
     Notebook,
     answer_key,
@@ -60,7 +62,7 @@ def make(root: Path = ROOT) -> list[Path]:
         UserError: if a source is malformed, or a file contains a learner's answers, which are never overwritten.
     """
     paths = solution_sources(root)
-    exercises = {exercise_path(path): notebook_text(make_exercise(read_solution(path))) for path in paths}
+    exercises = {exercise_path(path): notebook_text(make_exercise(path)) for path in paths}
     if filled := filled_notebooks(root):
         raise UserError(f"{'; '.join(filled)}. Nothing was written, because {ANSWERS}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -79,7 +81,7 @@ def find_drift(root: Path = ROOT) -> Iterator[str]:
     yield from filled_notebooks(root)
     for path in solution_sources(root):
         expected = read_solution(path)
-        yield from _differences(root, exercise_path(path), make_exercise(expected))
+        yield from _differences(root, exercise_path(path), make_exercise(path))
         yield from _differences(root, path.with_suffix(".ipynb"), expected)
         expected_paths |= {exercise_path(path), path.with_suffix(".ipynb")}
     for path in sorted({*root.glob("exercises/*.ipynb"), *root.glob("solutions/*.ipynb")} - expected_paths):
@@ -111,10 +113,23 @@ def read_solution(source: Path) -> Notebook:
     return notebook
 
 
-def make_exercise(notebook: Notebook) -> Notebook:
-    """Return the exercise of a solution: each answer is replaced by a line that raises NotImplementedError."""
-    cells = [{**cell, "source": BLANK.sub(rf"\1{PLACEHOLDER}", cell["source"])} for cell in notebook["cells"]]
-    return {**notebook, "cells": cells}
+def make_exercise(source: Path) -> Notebook:
+    """Return the exercise of a solution: instead of each answer, a line that raises NotImplementedError.
+
+    If the learner is to repair given code, that code follows.
+
+    Raises:
+        UserError: if the answers of the solution don't match the checks of its topic.
+    """
+    notebook = read_solution(source)
+    exercises = _topic(source).exercises
+    for cell in notebook["cells"]:
+        if key := answer_key(cell):
+            code = exercises[key].given_code
+            start = PLACEHOLDER if code is None else f"{PLACEHOLDER_BEFORE_BUGS}\n{code}"
+            (blank,) = BLANK.finditer(cell["source"])
+            cell["source"] = cell["source"].replace(blank[0], textwrap.indent(start, blank[1]))
+    return notebook
 
 
 def filled_notebooks(root: Path = ROOT) -> list[str]:

@@ -30,6 +30,9 @@ NOT_DONE = "not done yet"
 PLACEHOLDER = f'raise NotImplementedError("{NOT_DONE}: write your code in place of this line")'
 """The line in an exercise that the learner replaces with an answer."""
 
+PLACEHOLDER_BEFORE_BUGS = f'raise NotImplementedError("{NOT_DONE}: repair the code below, then delete this line")'
+"""The first line in an exercise that begins with code to repair."""
+
 
 def solution_sources(root: Path = ROOT) -> list[Path]:
     """Return the path of every ``solutions/NN_topic.py``, in order.
@@ -126,8 +129,9 @@ def check_key(cell: Cell) -> str | None:
 
 
 def is_open(answer: str) -> bool:
-    """Return whether the line to replace is still in an answer; as a comment, it doesn't count."""
-    return re.search(rf"^ *{re.escape(PLACEHOLDER)}", answer, flags=re.MULTILINE) is not None
+    """Return whether the line to replace or to delete is still in an answer; as a comment, it doesn't count."""
+    lines = "|".join(map(re.escape, (PLACEHOLDER, PLACEHOLDER_BEFORE_BUGS)))
+    return re.search(rf"^ *({lines})", answer, flags=re.MULTILINE) is not None
 
 
 def check_answers_are_unique(notebook: Notebook, path: Path) -> None:

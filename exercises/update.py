@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from exercises.make import make_exercise, read_solution
+from exercises.make import make_exercise
 from exercises.notebooks import (
     ROOT,
     Cell,
@@ -42,7 +42,7 @@ def update(path: Path, root: Path = ROOT) -> str:
     old = read_notebook(path)
     check_answers_are_unique(old, path)
     answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
-    exercises = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
+    exercises = {source: make_exercise(source) for source in solution_sources(root)}
     keys = {source: {key for cell in new["cells"] if (key := answer_key(cell))} for source, new in exercises.items()}
     source = find_original(path, answers, keys)
     new = exercises[source]

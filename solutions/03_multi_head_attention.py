@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: multi-head attention
 #
-# Five blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys
-# (§3.2.2 and §3.2.3 of the paper).
+# Six blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, heads that share their keys, and
+# a layer with bugs to find (§3.2.2 and §3.2.3 of the paper).
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
 # [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
@@ -368,12 +368,68 @@ def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 check("grouped_attention", grouped_attention)
 
 # %% [markdown]
+# ## 6 · Find the bugs
+#
+# ★★★ · 20 minutes · §3.2.2
+#
+# Most bugs in a neural network raise no error: the shapes fit, the loss goes down, and the model is merely worse than it should be. The layer of self-attention below has **three bugs** of this kind. It has no biases; the rest is as
+# in the chapter. Correct the code, then delete the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+#
+# Reading the code again and again is the slow way. It's faster to call the function (without that line) on inputs for which you know something about the result, and to see whether it is true. The hint suggests three such experiments.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# w_value such that all values are the same vector, and w_output the identity: what is a weighted average of equal vectors?
+# two positions of x exchanged: what should happen to the two outputs, and to the others?
+# one head, then several: what does the size of the scores depend on, and what are they divided by?
+# ```
+# </details>
+# <details><summary>Help: <code>view size is not compatible with input tensor's size and stride</code></summary>
+#
+# `view` needs the numbers in memory in the order of the new shape, and after a `transpose` they aren't. Split the last axis first, or use `reshape` where the heads are joined again.
+# </details>
+# <details><summary>Help: <code>shape '[2, 2, 2, 4]' is invalid for input of size 16</code></summary>
+#
+# The new shape has more numbers than the tensor. Each head has only d_head features.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: self_attention
+def self_attention(
+    x: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    """Multi-head self-attention without biases.
+
+    x: (batch, length, d_model)
+    w_query, w_key, w_value, w_output: (d_model, d_model), as nn.Linear stores them: (out, in)
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    batch, length, d_model = x.shape
+    d_head = d_model // n_heads
+    # A view alone would cut the list of all positions' features into n_heads pieces.
+    query, key, value = (
+        F.linear(x, weight).view(batch, length, n_heads, d_head).transpose(1, 2) for weight in (w_query, w_key, w_value)
+    )
+    scores = query @ key.transpose(-2, -1) / d_head**0.5  # not √d_model: a head's dot product has d_head terms
+    weights = scores.softmax(dim=-1)  # over the keys, so that each query's weights add up to 1
+    heads = weights @ value  # (batch, n_heads, length, d_head)
+    return F.linear(heads.transpose(1, 2).reshape(batch, length, d_model), w_output)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("self_attention", self_attention)
+
+# %% [markdown]
 # ## Done?
 #
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade multi_head_attention` in a terminal
 # does the same.
 #
-# Then open [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py) at `MultiHeadAttention`, which does what your first two blanks do. The last one returns in the chapter
+# Then open [`transformer/attention.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/attention.py) at `MultiHeadAttention`, which does what your first two blanks do. The fifth one returns in the chapter
 # *The Transformer family: BERT, GPT, T5 and ViT*.
 
 # %% tags=["skip-execution", "nbval-skip"]

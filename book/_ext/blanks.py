@@ -20,7 +20,7 @@ from sphinx.util import logging
 
 from book import pyodide
 from exercises.limits import MAX_SECONDS, did_not_finish
-from exercises.make import make_exercise, read_solution
+from exercises.make import make_exercise
 from exercises.notebooks import ROOT, answer_key, topic_of
 
 PAGES = "book/exercises/"
@@ -84,7 +84,7 @@ def page_text(source: Path, files: Path | None) -> str:
     else:
         text = HOW.format(megabytes=sum(path.stat().st_size for path in files.iterdir()) / 1e6)
     setup = described = ""
-    for cell in make_exercise(read_solution(source))["cells"]:
+    for cell in make_exercise(source)["cells"]:
         if cell["cell_type"] == "markdown":
             described = cell["source"]
         elif "from exercises.checks." in cell["source"]:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from exercises.bugs import Bug, add_bugs
 from exercises.check import Topic
 from exercises.checks import attention as earlier
 from exercises.restrictions import BUILT_IN, forbid
@@ -1053,3 +1054,60 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     share = query.size(1) // key.size(1)
     grouped = query.unflatten(1, (key.size(1), share)).mean(2)
     return attention(grouped, key, value)[0].repeat_interleave(share, dim=1)
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+
+def _layer_inputs(length: int, d_model: int, n_heads: int, seed: int) -> dict[str, Any]:
+    matrices = ("w_query", "w_key", "w_value", "w_output")
+    weights = {name: numbers(d_model, d_model, seed=seed + i) for i, name in enumerate(matrices, 1)}
+    return {"x": numbers(2, length, d_model, seed=seed), **weights, "n_heads": n_heads}
+
+
+@topic.exercise(
+    _layer_inputs(2, 4, 2, 0),
+    _layer_inputs(5, 6, 1, 5),
+    _layer_inputs(6, 12, 3, 10),
+    _layer_inputs(1, 8, 4, 15),
+    guard=forbid(BUILT_IN, "There is something to repair here, so don't replace it: correct the code that is given."),
+    insight="None of these bugs raises an error: what reveals them is an input whose result you know.",
+)
+def self_attention(
+    x: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    """Multi-head self-attention, step by step."""
+    batch, length, d_model = x.shape
+    d_head = d_model // n_heads
+    query, key, value = (
+        F.linear(x, weight).view(batch, length, n_heads, d_head).transpose(1, 2) for weight in (w_query, w_key, w_value)
+    )
+    scores = query @ key.transpose(-2, -1) / d_head**0.5
+    weights = scores.softmax(dim=-1)
+    heads = weights @ value  # (batch, n_heads, length, d_head)
+    return F.linear(heads.transpose(1, 2).reshape(batch, length, d_model), w_output)
+
+
+add_bugs(
+    self_attention,
+    Bug(
+        "the outputs aren't weighted averages",
+        "Let all values be the same vector. Whatever the weights are, their weighted average should be that vector.",
+        "softmax(dim=-1)",
+        "softmax(dim=-2)",
+    ),
+    Bug(
+        "the heads mix up positions",
+        "Exchange two positions of `x`. The two outputs should be exchanged as well, and the others should stay the "
+        "same. Which line gives each position its place?",
+        ".view(batch, length, n_heads, d_head).transpose(1, 2)",
+        ".view(batch, n_heads, length, d_head)",
+    ),
+    Bug(
+        "the weights are too uniform",
+        "Compare one head with several. How many terms does the dot product of a query and a key have, and what should "
+        "the scores be divided by?",
+        "d_head**0.5",
+        "d_model**0.5",
+    ),
+)

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from exercises.blanks import first_unsolved, read_all_blanks, read_blanks
-from exercises.notebooks import PLACEHOLDER, ROOT, check_key, is_open, notebook_text, read_notebook
+from exercises.notebooks import (
+    PLACEHOLDER,
+    PLACEHOLDER_BEFORE_BUGS,
+    ROOT,
+    check_key,
+    is_open,
+    notebook_text,
+    read_notebook,
+)
 from tests.exercises.learner import copy_of_course, fill, run_checks
 from transformer.errors import UserError
 
@@ -73,7 +81,8 @@ def test_an_answer_that_keeps_the_placeholder_as_a_comment_is_not_open(course: P
     run_checks(path, {"padding_mask": None, "causal_mask": None})
     fill(path, {"causal_mask": f"    {PLACEHOLDER}"})
     assert [blank.mark for blank in read_blanks(path)][:2] == ["✓", "·"], "the second blank is open again"
-    assert is_open(PLACEHOLDER) and not is_open(f"return 1  # {PLACEHOLDER}")
+    for line in (PLACEHOLDER, PLACEHOLDER_BEFORE_BUGS):
+        assert is_open(line) and is_open(f"    {line}\n    return 1") and not is_open(f"return 1  # {line}")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The notebooks are what their sources say, and a learner's work is not overwritten."""
 
+import importlib
 import json
 import shutil
 from pathlib import Path
@@ -11,9 +12,18 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 from exercises import __main__ as command
 from exercises.calls import call
-from exercises.check import Exercise, TrainingExercise, WrongAnswerError
+from exercises.check import Exercise, Topic, TrainingExercise, WrongAnswerError
 from exercises.make import execute, filled_answers, filled_notebooks, find_drift, make, make_exercise, read_solution
-from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
+from exercises.notebooks import (
+    PLACEHOLDER,
+    ROOT,
+    answer_key,
+    check_key,
+    notebook_text,
+    read_notebook,
+    solution_sources,
+    topic_of,
+)
 from transformer.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -33,6 +43,11 @@ def change(path: Path, old: str, new: str) -> None:
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), "utf-8")
+
+
+def topic(source: Path) -> Topic:
+    found: Topic = importlib.import_module(f"exercises.checks.{topic_of(source)}").topic
+    return found
 
 
 def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
@@ -133,7 +148,7 @@ def test_a_source_that_does_not_fit_its_checks_is_named(checkout: Path) -> None:
 @pytest.mark.parametrize("source", solution_sources(), ids=lambda path: path.stem)
 def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Path) -> None:
     notebook = read_solution(source)
-    exercise = make_exercise(notebook)
+    exercise = make_exercise(source)
     text = notebook_text(exercise)
     assert "SOLUTION" not in text
     assert text.count("raise NotImplementedError") == sum(1 for cell in exercise["cells"] if answer_key(cell))
@@ -171,7 +186,7 @@ def test_each_open_blank_fails_its_own_check_and_no_other(
     # Nobody tampers with the checks here, and to make sure of it takes longer than the rest.
     monkeypatch.setattr(Exercise, "rejects_mistakes", lambda exercise: True)
     monkeypatch.setattr(TrainingExercise, "judge", train_briefly)
-    notebook, exercise = read_solution(source), make_exercise(read_solution(source))
+    notebook, exercise = read_solution(source), make_exercise(source)
     keys = [key for cell in notebook["cells"] if (key := answer_key(cell))]
     for still_open in keys:
         names: dict[str, Any] = {}
@@ -186,7 +201,9 @@ def test_each_open_blank_fails_its_own_check_and_no_other(
             except WrongAnswerError as error:
                 failed[check_key(cell)] = str(error)
             printed += capsys.readouterr().out
-        assert failed == {still_open: f"✗ {still_open}: not done yet: write your code in place of this line"}
+        is_empty = topic(source).exercises[still_open].given_code is None
+        line = "write your code in place of this line" if is_empty else "repair the code below, then delete this line"
+        assert failed == {still_open: f"✗ {still_open}: not done yet: {line}"}
         passed = [line for line in printed.splitlines() if line.startswith("✓")]  # other cells print something, too
         assert passed == [f"✓ {key}" for key in keys if key != still_open]
 

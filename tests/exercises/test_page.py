@@ -17,10 +17,11 @@ def check(code: str, name: str = "decode") -> tuple[bool, str]:
 
 @pytest.mark.parametrize("number", sorted(path.stem for path in (ROOT / "book" / "exercises").glob("*.md")))
 def test_solutions_are_right_and_blanks_are_not(number: str) -> None:
-    solution = read_solution(ROOT / "solutions" / f"{number}.py")
+    source = ROOT / "solutions" / f"{number}.py"
+    solution = read_solution(source)
     setup = next(cell["source"] for cell in solution["cells"] if "from exercises.checks." in cell["source"])
     topic = importlib.import_module(f"exercises.checks.{number[3:]}").topic
-    for cell, blank in zip(solution["cells"], make_exercise(solution)["cells"], strict=True):
+    for cell, blank in zip(solution["cells"], make_exercise(source)["cells"], strict=True):
         if name := answer_key(cell):
             assert check_answer(number[3:], setup, name, cell["source"]) == (True, f"{topic.exercises[name].success}\n")
             is_right, text = check_answer(number[3:], setup, name, blank["source"])
