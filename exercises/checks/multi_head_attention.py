@@ -1059,17 +1059,17 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
-def _layer_inputs(length: int, d_model: int, n_heads: int, seed: int) -> dict[str, Any]:
+def _repair_inputs(length: int, d_model: int, n_heads: int, seed: int) -> dict[str, Any]:
     matrices = ("w_query", "w_key", "w_value", "w_output")
     weights = {name: numbers(d_model, d_model, seed=seed + i) for i, name in enumerate(matrices, 1)}
     return {"x": numbers(2, length, d_model, seed=seed), **weights, "n_heads": n_heads}
 
 
 @topic.exercise(
-    _layer_inputs(2, 4, 2, 0),
-    _layer_inputs(5, 6, 1, 5),
-    _layer_inputs(6, 12, 3, 10),
-    _layer_inputs(1, 8, 4, 15),
+    _repair_inputs(2, 4, 2, 0),
+    _repair_inputs(5, 6, 1, 5),
+    _repair_inputs(6, 12, 3, 10),
+    _repair_inputs(1, 8, 4, 15),
     guard=forbid(BUILT_IN, "There is something to repair here, so don't replace it: correct the code that is given."),
     insight="None of these bugs raises an error: what reveals them is an input whose result you know.",
 )
