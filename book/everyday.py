@@ -2,7 +2,9 @@
 
 ``everyday_sentences.tsv`` holds the sentences, which are not in the training data of the course's models, and
 ``everyday_judgements.tsv`` a large language model's judgement of each translation: right, or what is wrong with it. A
-translation is right if it is grammatical, means the same and is something that a German would say.
+translation is right if it is grammatical, means the same and is something that a German would say. The translations of
+the fourth hundred by the last three versions were judged again (``everyday_second_judgements.tsv``), in random order,
+by a model that knew neither the first judgements nor which version had written what.
 
 The first hundred were written before we saw any translation. But then we read the model's translations, and chose its
 next training data with them in mind. So the second hundred were written later, by a language model that knew neither
@@ -37,6 +39,7 @@ from transformer.translator import Translator
 
 SENTENCES = Path(__file__).parent / "everyday_sentences.tsv"
 JUDGEMENTS = Path(__file__).parent / "everyday_judgements.tsv"
+SECOND_JUDGEMENTS = Path(__file__).parent / "everyday_second_judgements.tsv"
 RESULT = Path(__file__).parent / "results" / "everyday-sentences.json"
 RIGHT = "right"
 HUNDREDS = ("first", "second", "third", "fourth")

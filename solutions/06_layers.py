@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: encoder and decoder layers
 #
-# Five blanks: the feed-forward network, layer normalisation, dropout, and the two placements of the norm (§3.1, §3.3 and §5.4
+# Six blanks: the feed-forward network, layer normalisation, dropout, the two placements of the norm, and a stack of layers with bugs to find (§3.1, §3.3 and §5.4
 # of the paper).
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
@@ -57,7 +57,7 @@ if "google.colab" in sys.modules:
     print("The course is installed: go on with the next cell.")
 
 # %%
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -306,6 +306,54 @@ for number, weight in enumerate(weights, 1):
 # %% [markdown]
 # In the first column, without any residual connection, the positions can hardly be told apart after a few layers, because each layer replaces every vector by an average. With a residual connection
 # each position keeps its own vector and only adds the average to it, so the differences last much longer. They last longest with pre-norm: x itself is never normalised, so it grows, and what a layer adds weighs less and less.
+
+# %% [markdown]
+# ## 6 · Find the bugs
+#
+# ★★☆ · 15 minutes · §3.1
+#
+# A stack of pre-norm encoder layers. It runs, and the shapes are right, but it has **three bugs**, each in a different line. Correct the code, then delete the line that says *not done yet*.
+#
+# The functions in `layers` can be anything, and that makes bugs easy to find: call `encoder` (without that line) with functions so simple that you know the result, such as one that returns 0 everywhere. The hint suggests three experiments.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# all sublayers return 0: what should a pre-norm layer do with x?
+# one layer, and its result once more through the second layer: is that the same as both layers at once?
+# exchange one of the four functions of a layer: does the result change, whichever you choose?
+# ```
+# </details>
+# <details><summary>Help: <code>cannot access local variable 'normed' where it is not associated with a value</code></summary>
+#
+# A line uses `normed` before any line has computed it. Each sublayer reads vectors that have just been normalised.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: encoder
+def encoder(
+    x: Tensor, layers: Sequence[tuple[Callable[[Tensor], Tensor], ...]], final_norm: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A stack of pre-norm encoder layers.
+
+    x: (batch, length, d_model)
+    layers: for each layer its first norm, its attention, its second norm and its feed-forward network
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    output = x
+    for norm_1, attention, norm_2, feed_forward in layers:
+        normed = norm_1(output)  # not of x: the second layer reads what the first one returns
+        output = output + attention(normed)  # output goes on unchanged; normed is only what attention reads
+        normed = norm_2(output)  # with a norm of its own
+        output = output + feed_forward(normed)
+    return final_norm(output)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("encoder", encoder)
 
 # %% [markdown]
 # ## Done?

@@ -25,7 +25,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
 
-from book.everyday import HUNDREDS, count_right, read_judgements, read_sentences
+from book.everyday import HUNDREDS, RIGHT, count_right, read_judgements, read_sentences
 from transformer.bench import report
 from transformer.bench.runner import Measurement
 from transformer.config import OLD_NAMES
@@ -753,12 +753,26 @@ def everyday_sentences(root: Path) -> list[Part]:
     ]
     return [
         table(["right, of a hundred", *hundreds], rows),
+        second_opinion(judgements, read_judgements(root / "book" / "everyday_second_judgements.tsv"), versions[-1]),
         folded(
             "The sentences and the last model's translations",
             table(["topic", "English", "German", "judgement"], last, kind="stacked judgements"),
         ),
         folded("Where these translations come from", table(["model", "weights", *ORIGIN], origins, kind="long-end")),
     ]
+
+
+def second_opinion(
+    first: Mapping[tuple[str, ...], str], second: Mapping[tuple[str, ...], str], version: Mapping[str, Any]
+) -> str:
+    """Return a sentence on how far two judges agree, and how many translations of a version each found right."""
+    agreed = sum((first[pair] == RIGHT) == (verdict == RIGHT) for pair, verdict in second.items())
+    twice = {pair[0]: pair[1] for pair in version["translations"].items() if pair in second}
+    return (
+        f"\nThe second judge agreed with the first on {agreed} of {len(second)} translations. Of the {len(twice)} by "
+        f"the last version, the second found {count_right(twice, second)} right, and the first "
+        f"{count_right(twice, first)}.\n"
+    )
 
 
 ORIGIN = ("date", "commit", "hardware and versions", "command")

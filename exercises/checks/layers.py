@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from exercises.bugs import Bug, add_bugs
 from exercises.check import Topic
 from exercises.relations import Finding, Wrong
 from exercises.restrictions import LAYER_NORM, forbid
@@ -748,3 +749,116 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 @pre_norm.mistake("the normalised x added", "You add the normalised x. Add x itself, so that it goes on unchanged.")
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x) + sublayer(norm(x))
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+EncoderLayer = tuple[Layer, Layer, Layer, Layer]
+"""The first norm, attention, the second norm, the feed-forward network."""
+
+
+def mean(x: Tensor) -> Tensor:
+    """the mean of all positions, at each position"""
+    return x.mean(dim=-2, keepdim=True).expand_as(x)
+
+
+def halved(x: Tensor) -> Tensor:
+    """half of each number"""
+    return x / 2
+
+
+@topic.exercise(
+    {"x": torch.tensor([[[1.0, 2.0, 6.0]]]), "layers": [(halved, backwards, norm, squared)], "final_norm": unchanged},
+    {
+        "x": numbers(1, 2, 3),
+        "layers": [(halved, backwards, norm, squared), (norm, mean, halved, backwards)],
+        "final_norm": halved,
+    },
+    {
+        "x": numbers(2, 3, 4, seed=1),
+        "layers": [(norm, mean, halved, squared), (halved, mean, norm, backwards), (norm, backwards, halved, squared)],
+        "final_norm": norm,
+    },
+    {"x": numbers(2, 2, 4, seed=2), "layers": [], "final_norm": norm},
+    insight="A parameter on which the output doesn't depend is a bug: PyTorch gives it no gradient, and no warning.",
+)
+def encoder(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
+    """Pre-norm layers, one after the other."""
+    output = x
+    for norm_1, attention, norm_2, feed_forward in layers:
+        normed = norm_1(output)
+        output = output + attention(normed)
+        normed = norm_2(output)
+        output = output + feed_forward(normed)
+    return final_norm(output)
+
+
+add_bugs(
+    encoder,
+    Bug(
+        "x isn't passed on unchanged",
+        "Let attention and the feed-forward network return 0 everywhere. A pre-norm layer should then return exactly "
+        "what it gets. What is added to attention's output in your code?",
+        "output + attention(normed)",
+        "normed + attention(normed)",
+    ),
+    Bug(
+        "two layers differ from one layer applied twice",
+        "Call the function with one layer, and its result once more with the second layer. Both layers in a single "
+        "call should give the same (with a final norm that changes nothing). What does the second layer read?",
+        "norm_1(output)",
+        "norm_1(x)",
+    ),
+    Bug(
+        "one of the functions has no effect",
+        "Exchange one function of a layer after the other for another one: each should change the result. Which one "
+        "doesn't?",
+        "norm_2(output)",
+        "norm_1(output)",
+    ),
+)
+
+
+@encoder.mistake(
+    "no final norm",
+    "The layers are right, but the final norm is gone. With pre-norm, nothing inside a layer normalises the sum.",
+)
+def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
+    return _stack(x, layers)
+
+
+@encoder.mistake(
+    "post-norm",
+    "You normalise the sums. These layers are pre-norm: only what a sublayer reads is normalised.",
+)
+def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
+    for norm_1, attention, norm_2, feed_forward in layers:
+        x = norm_1(x + attention(x))
+        x = norm_2(x + feed_forward(x))
+    return final_norm(x)
+
+
+@encoder.mistake(
+    "the feed-forward network adds to the normalised x",
+    "The first residual connection is right. In the second one, you add the normalised vectors.",
+)
+def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
+    for norm_1, attention, norm_2, feed_forward in layers:
+        x = x + attention(norm_1(x))
+        x = norm_2(x) + feed_forward(norm_2(x))
+    return final_norm(x)
+
+
+@encoder.mistake(
+    "only the last layer counts",
+    "Each layer begins with x again, so the outputs of all layers but the last are lost.",
+)
+def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
+    return final_norm(_stack(x, layers[-1:]))
+
+
+def _stack(x: Tensor, layers: Sequence[EncoderLayer]) -> Tensor:
+    for norm_1, attention, norm_2, feed_forward in layers:
+        x = x + attention(norm_1(x))
+        x = x + feed_forward(norm_2(x))
+    return x

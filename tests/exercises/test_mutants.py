@@ -30,6 +30,10 @@ EQUIVALENT = {
         "frequencies",
         "return 10001.0 ** (-torch.arange(0, d_model, 2) / d_model)",
     ): "no frequency moves by more than 4e-6, which the check takes for rounding",
+    (
+        "self_attention",
+        "scores = query @ key.transpose(2, -1) / d_head ** 0.5",
+    ): "the keys have four axes, so that 2 and -2 mean the same one",
     ("shift", "b = k * given.frequencies(encoding.size(1))"): LAST_OF_TWO,
     ("learn", "words, counts = ([word for word in text], list(text.values()))"): ANY_SEQUENCE,
     ("learn", "words, counts = ([list(word) for word in text], text.values())"): ANY_SEQUENCE,

@@ -5,7 +5,15 @@ import json
 import pytest
 
 from book import everyday
-from book.everyday import RESULT, check_unseen, confidence_interval, main, read_judgements, read_sentences
+from book.everyday import (
+    RESULT,
+    SECOND_JUDGEMENTS,
+    check_unseen,
+    confidence_interval,
+    main,
+    read_judgements,
+    read_sentences,
+)
 from transformer.data.corpora import matching_key
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
@@ -35,6 +43,12 @@ def test_every_translation_of_every_version_is_judged() -> None:
         tried = list(version["translations"])
         assert tried == list(read_sentences())[: len(tried)] and len(tried) in (100, 200, 300, 400)
         assert all(judgements[pair] for pair in version["translations"].items())
+
+
+def test_the_last_three_versions_are_judged_twice_on_the_last_hundred() -> None:
+    tried = {(one, version["translations"][one]) for version in VERSIONS[-3:] for one in read_sentences("fourth")}
+    second = read_judgements(SECOND_JUDGEMENTS)
+    assert set(second) == tried and all(second.values())
 
 
 def test_the_last_version_is_the_model_that_is_shipped() -> None:

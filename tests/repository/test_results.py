@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from book._ext import results
-from book._ext.results import MISSING, Spread, change, section, with_current_names
+from book._ext.results import MISSING, Spread, change, second_opinion, section, with_current_names
 from book.everyday import HUNDREDS, confidence_interval, read_sentences
 from book.experiments import EXPERIMENTS
 from book.live_models import POOR
@@ -156,6 +156,17 @@ def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
         *EXPERIMENTS, *OTHERS
     }  # fmt: skip
+
+
+def test_the_second_judge_is_compared_with_the_first() -> None:
+    pairs = [("One.", "Eins."), ("Two.", "Zwei."), ("Three.", "Drei."), ("Two.", "Zwo."), ("Four.", "Vier.")]
+    first = dict(zip(pairs, ("right", "right", "wrong word", "wrong word", "right"), strict=True))
+    second = dict(zip(pairs[:4], ("right", "unnatural", "another word", "right"), strict=True))
+    last = {"translations": dict(pairs[:3] + pairs[4:])}
+    assert second_opinion(first, second, last).strip() == (
+        "The second judge agreed with the first on 2 of 4 translations. Of the 3 by the last version, "
+        "the second found 1 right, and the first 2."
+    )
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *OTHERS])
