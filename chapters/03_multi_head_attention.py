@@ -1041,7 +1041,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # %% [markdown]
 # ## Exercises
 #
-# The notebook has five blanks: the three projections in one product, a whole cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys and values. Each has a hint, and a check that tells you what is wrong.
+# The notebook has six blanks: the three projections in one product, a whole cross-attention layer, the contribution of each head, the cost of a layer, heads that share their keys and values, and a layer in which you find three bugs by experiments. Each has a hint, and a check that tells you what is wrong.
 #
 # - In Colab, where the last cell grades your answers:
 #   [03_multi_head_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/03_multi_head_attention.ipynb).

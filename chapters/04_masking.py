@@ -955,7 +955,7 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 # %% [markdown]
 # ## Exercises
 #
-# The notebook has five blanks: both masks, their combination, the masked softmax, and the shift of the target. Each has a hint, and a check that tells you what is wrong.
+# The notebook has six blanks: both masks, their combination, the masked softmax, the shift of the target, and a decoder's self-attention in which you find three bugs by experiments. Each has a hint, and a check that tells you what is wrong.
 #
 # - In Colab, where the last cell grades your answers:
 #   [04_masking](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).

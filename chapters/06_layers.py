@@ -1257,7 +1257,7 @@ assert 0.9**24 < 0.1
 # %% [markdown]
 # ## Exercises
 #
-# Five blanks: the feed-forward network, the layer norm, dropout, post-norm and pre-norm. Each one has a check that tells you what is wrong, and a hint.
+# Six blanks: the feed-forward network, the layer norm, dropout, post-norm, pre-norm, and a stack of layers in which you find three bugs by experiments. Each one has a check that tells you what is wrong, and a hint.
 #
 # - In Colab, where the last cell grades your answers:
 #   [06_layers](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/06_layers.ipynb).

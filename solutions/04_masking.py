@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: masking
 #
-# Five blanks: which query may attend to which key, and what happens to a query that may attend to none (§3.2.3 of the paper). One convention
+# Six blanks: which query may attend to which key, what happens to a query that may attend to none, and a decoder's self-attention with bugs to find (§3.2.3 of the paper). One convention
 # holds everywhere: a mask is boolean, and **True means "may attend"**. It must broadcast to the shape of the scores,
 # (batch, heads, query, key).
 #
@@ -264,6 +264,57 @@ def shift_target(target: Tensor) -> tuple[Tensor, Tensor]:
 
 # %% tags=["nbval-check-output"]
 check("shift_target", shift_target)
+
+# %% [markdown]
+# ## 6 · Find the bugs
+#
+# ★★★ · 20 minutes · §3.2.3
+#
+# The function below goes all the way from token ids to the outputs of the decoder's masked self-attention. To keep it short, there is only one head, and the embeddings themselves are the queries, keys and values. The code runs without
+# an error and returns the right shapes, but it has **three bugs**, all of them in the masking. Correct the code, then delete the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+#
+# You could compare each line with what you have written above, but in a larger model there is nothing to compare with. So look for the bugs by experiments: call the function (without that line) on inputs for which you know something about the result, and see whether it is true.
+# A decoder makes two promises that you can test in this way: no output depends on a later token, and the output of a word doesn't depend on padding. For the token ids 0 to 9, `torch.randn(10, 4)` is a good enough embedding.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# an embedding of ones, four per token, and no padding: what is a weighted average of equal vectors?
+# the last token of a sentence replaced by another one: which outputs may change?
+# two padding tokens in front of a sentence: what should happen to the outputs of its words?
+# (in front, because the causal mask alone would hide padding at the end)
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (4) at non-singleton dimension 0</code></summary>
+#
+# Broadcasting aligns axes from the right. Write the shape of the padding mask below that of the scores, (batch, heads, query, key), right-aligned: each of its axes must either have the same length as the one above it or the length 1.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: decoder_self_attention
+def decoder_self_attention(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    """Masked self-attention of a decoder, with one head and without projections.
+
+    ids: (batch, length), int64
+    embedding: (vocab_size, d_model), float32; row i is the vector of token i
+    returns: (batch, length, d_model); zeros for a query with nothing to attend to
+    """
+    ### BEGIN SOLUTION
+    x = embedding[ids][:, None]  # (batch, 1 head, length, d_model)
+    scores = x @ x.transpose(-2, -1) / x.size(-1) ** 0.5  # (batch, 1, length, length)
+    real = (ids != pad_id)[:, None, None, :]  # padding is hidden as a key: a column of the mask, not a row
+    length = ids.size(1)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()  # up to the diagonal, but not the next position
+    mask = real & causal  # (batch, 1, length, length)
+    scores = scores.masked_fill(~mask, -1e9)  # not -1e-9, whose exponential is 1; that of -1e9 is 0
+    weights = scores.softmax(dim=-1) * mask  # all zero if there is nothing to attend to
+    return (weights @ x)[:, 0]  # (batch, length, d_model)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("decoder_self_attention", decoder_self_attention)
 
 # %% [markdown]
 # ## Done?

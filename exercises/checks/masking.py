@@ -1,9 +1,15 @@
 """Checks of 04 masking (§3.2.3, §3.1)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from exercises.bugs import Bug, add_bugs
 from exercises.check import Topic
+from exercises.relations import Finding, Wrong
+from exercises.restrictions import BUILT_IN, forbid
+from exercises.tensors import is_tensor, numbers
 from transformer import masks
 
 topic = Topic()
@@ -673,3 +679,150 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target, target[:, 1:]
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+
+@topic.exercise(
+    {"ids": torch.tensor([[5, 6, 7]]), "embedding": numbers(8, 2), "pad_id": 0},
+    {"ids": torch.tensor([[0, 5, 6, 7]]), "embedding": numbers(8, 2, seed=1), "pad_id": 0},
+    {"ids": torch.tensor([[5, 6, 7, 8], [0, 0, 9, 4]]), "embedding": numbers(10, 4, seed=2), "pad_id": 0},
+    {
+        "ids": torch.tensor([[3, 3, 4, 5, 0], [1, 2, 0, 4, 3], [6, 7, 3, 0, 5]]),
+        "embedding": numbers(8, 4, seed=3),
+        "pad_id": 3,
+    },
+    {"ids": torch.tensor([[4]]), "embedding": numbers(6, 3, seed=4), "pad_id": 0},
+    guard=forbid(BUILT_IN, "There is something to repair here, so don't replace it: correct the code that is given."),
+    insight="A leak lowers the training loss: it looks like progress until you test what each output depends on.",
+)
+def decoder_self_attention(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    """Both masks, and attention with one head and without projections."""
+    x = embedding[ids][:, None]  # (batch, 1 head, length, d_model)
+    scores = x @ x.transpose(-2, -1) / x.size(-1) ** 0.5  # (batch, 1, length, length)
+    real = (ids != pad_id)[:, None, None, :]
+    length = ids.size(1)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
+    mask = real & causal  # (batch, 1, length, length)
+    scores = scores.masked_fill(~mask, -1e9)
+    weights = scores.softmax(dim=-1) * mask  # all zero if there is nothing to attend to
+    return (weights @ x)[:, 0]  # (batch, length, d_model)
+
+
+add_bugs(
+    decoder_self_attention,
+    Bug(
+        "the outputs aren't weighted averages",
+        "Let `embedding` be `torch.ones(10, 4)`, and use a sentence without padding. Each output is a weighted average "
+        "of equal vectors, so it should consist of ones. Which outputs are too small, and which keys got the weight "
+        "that they lack?",
+        "-1e9",
+        "-1e-9",
+    ),
+    Bug(
+        "outputs depend on the future",
+        "Replace the last token of a sentence without padding by another one. No earlier output should change, but one "
+        "does. Which one, and which cell of the mask lets its query see that token?",
+        "tril()",
+        "tril(diagonal=1)",
+    ),
+    Bug(
+        "outputs depend on padding",
+        "Put two padding tokens in front of a sentence. The outputs of its words should stay the same, but they "
+        "change. Print the mask of this sentence: which cells should be False, but aren't?",
+        "[:, None, None, :]",
+        "[:, None, :, None]",
+    ),
+)
+
+
+@decoder_self_attention.symptom
+def _(wrong: Sequence[Wrong]) -> Finding | None:
+    if not all(is_tensor(case.yours) and case.yours.shape == case.expected.shape for case in wrong):
+        return None
+    if any(case.yours.isnan().any() for case in wrong) and not any(case.yours.isnan().all() for case in wrong):
+        return Finding(
+            "NaN where a query has nothing to attend to",
+            "Padding in front of a sentence has nothing to attend to, for example. If all scores of a row are minus "
+            "infinity, or if you divide a row by the sum of its weights, then 0 is divided by 0. Use a low score that "
+            "is finite.",
+        )
+    if any(_are_words_zero(case) for case in wrong):
+        return Finding(
+            "the outputs of some words are zero",
+            "All the weights of these words are 0, but each word may attend at least to itself. Print the mask, the "
+            "scores and the weights of a short sentence. Where does the weight get lost?",
+        )
+    return None
+
+
+def _are_words_zero(case: Wrong) -> bool:
+    """Return whether the output of a token that isn't padding consists of zeros."""
+    are_words = case.inputs["ids"] != case.inputs["pad_id"]
+    return bool((case.yours[are_words] == 0).all(dim=-1).any())
+
+
+def _decoder_self_attention(ids: Tensor, embedding: Tensor, mask: Tensor) -> Tensor:
+    """The outputs with another mask, of the shape (batch, heads, length, length)."""
+    x = embedding[ids][:, None]
+    scores = x @ x.transpose(-2, -1) / x.size(-1) ** 0.5
+    return ((scores.masked_fill(~mask, -1e9).softmax(dim=-1) * mask) @ x)[:, 0]
+
+
+@decoder_self_attention.mistake(
+    "a query with nothing to attend to gets an average",
+    "A padding token in front of a sentence has nothing to attend to. All its scores are equally low, so the softmax "
+    "gives all keys the same weight. These weights should be 0, and the factor in the given code made them 0.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    x, hidden = embedding[ids], ~masks.target_mask(ids, pad_id)[:, 0]
+    return (x @ x.mT / x.size(-1) ** 0.5).masked_fill(hidden, -1e9).softmax(dim=-1) @ x
+
+
+@decoder_self_attention.mistake(
+    "the mask acts only after the softmax",
+    "Hidden keys get the weight 0, but their scores are part of the sum that the softmax divides by, so the other "
+    "weights don't add up to 1. Hide the scores before the softmax.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    x, mask = embedding[ids], masks.target_mask(ids, pad_id)[:, 0]
+    return ((x @ x.mT / x.size(-1) ** 0.5).softmax(dim=-1) * mask) @ x
+
+
+@decoder_self_attention.mistake(
+    "off by one: a position can't attend to itself",
+    "A position can no longer attend to the next one, but not to itself either. Give the function a single token: its "
+    "output should be its own vector.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id).tril(-1))
+
+
+@decoder_self_attention.mistake(
+    "the wrong triangle",
+    "Each position now attends to itself and to later ones. Replace the first token of a sentence by another one: "
+    "all outputs should change.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    mask = masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(1)).transpose(-2, -1)
+    return _decoder_self_attention(ids, embedding, mask)
+
+
+@decoder_self_attention.mistake(
+    "the queries of padding are hidden as well",
+    "Padding is hidden as a key, and that is right, but its own queries can't attend to anything either. A mask "
+    "shows which keys a query may attend to, and the outputs of padding aren't used anyway.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    queries = masks.padding_mask(ids, pad_id).transpose(-2, -1)
+    return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id) & queries)
+
+
+@decoder_self_attention.mistake(
+    "the axis of the heads is missing in the mask",
+    "The scores have the shape (batch, heads, query, key). Your mask has one axis less, so its sentences line up with "
+    "the heads, and every sentence gets the mask of the first one. Batches of one sentence don't show this.",
+)
+def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
+    return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id).transpose(0, 1))

@@ -53,7 +53,7 @@ def test_the_last_message_is_that_of_the_check(course: Path) -> None:
     run_checks(path, {"padding_mask": None, "causal_mask": "nothing hidden\nIt is all True."})
     fill(path, {"target_mask": "pass"})
     blanks = {blank.name: blank for blank in read_blanks(path)}
-    assert [blank.mark for blank in blanks.values()] == ["✓", "✗", "·", "·", "·"]
+    assert [blank.mark for blank in blanks.values()] == ["✓", "✗", "·", "·", "·", "·"]
     assert blanks["causal_mask"].message == "nothing hidden\nIt is all True."
     assert blanks["padding_mask"].message == ""
 

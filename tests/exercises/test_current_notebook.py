@@ -55,7 +55,7 @@ def test_in_colab_what_is_on_the_screen_counts(
     printed = capsys.readouterr().out
     assert requests == ["get_ipynb"]
     assert printed.startswith("04 masking · this notebook\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
-    assert printed.endswith("  1 of 5\n")
+    assert printed.endswith("  1 of 6\n")
 
 
 def test_colab_may_hand_over_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_in_jupyter_the_saved_file_counts(
     monkeypatch.setenv("JPY_SESSION_NAME", str(file))
     grade_this_notebook()
     printed = capsys.readouterr().out
-    assert printed.startswith(f"04 masking · {file}\n") and printed.endswith("  1 of 5\n")
+    assert printed.startswith(f"04 masking · {file}\n") and printed.endswith("  1 of 6\n")
 
 
 def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,8 +61,8 @@ def tensors(exercise: Exercise) -> list[str]:
 TRAINED_THROUGH = set(
     "look_up attention_scores softmax scaled_dot_product_attention split_heads join_heads multi_head_attention "
     "query_key_value cross_attention head_contributions grouped_attention self_attention masked_softmax rotate embed "
-    "feed_forward layer_norm dropout post_norm pre_norm encoder stacks unembed cross_entropy smoothed_loss mean_loss "
-    "batch_loss reorder_query_key_value causal_lm_loss classify blockwise_attention "
+    "decoder_self_attention feed_forward layer_norm dropout post_norm pre_norm encoder stacks unembed cross_entropy "
+    "smoothed_loss mean_loss batch_loss reorder_query_key_value causal_lm_loss classify blockwise_attention "
     "embed_tokens attend encoder_layer decoder_layer next_token_logits translation_loss".split()
 )
 

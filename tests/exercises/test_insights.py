@@ -50,7 +50,7 @@ def test_a_check_with_an_insight_counts_as_solved(tmp_path: Path) -> None:
     shown = json.dumps(f"{insight}\n", ensure_ascii=False)
     path.write_text(text.replace(json.dumps("✓ padding_mask\n", ensure_ascii=False), shown), "utf-8")
     assert path.read_text("utf-8") != text
-    assert [blank.mark for blank in read_blanks(path)] == ["✓", *"····"]
+    assert [blank.mark for blank in read_blanks(path)] == ["✓", *"·····"]
 
 
 @pytest.mark.slow

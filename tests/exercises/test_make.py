@@ -64,7 +64,7 @@ def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
             "(ids == pad_id)",
             "04_masking.ipynb differs from",
         ),
-        ("solutions/04_masking.py", "Five blanks", "5 blanks", "+ "),
+        ("solutions/04_masking.py", "Six blanks", "6 blanks", "+ "),
         (
             "solutions/02_attention.ipynb",
             "✓ softmax",

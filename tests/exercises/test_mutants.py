@@ -23,6 +23,13 @@ EQUIVALENT = {
         "return given.padding_mask(pad_id, ids) & given.causal_mask(ids.size(1))",
     ): "the mask is pad_id != ids, and a comparison by != may be turned round",
     (
+        "decoder_self_attention",
+        "scores = x @ x.transpose(2, -1) / x.size(-1) ** 0.5",
+    ): "the tensor has four axes, so that 2 and -2 mean the same one",
+    ("decoder_self_attention", "scores = scores.masked_fill(~mask, -1000000001.0)"): "its exponential is 0 as well",
+    ("decoder_self_attention", "scores = scores.masked_fill(~mask, -999999999.0)"): "its exponential is 0 as well",
+    ("decoder_self_attention", "return (weights @ x)[:, -1]"): LAST_OF_ONE,
+    (
         "frequencies",
         "return 9999.0 ** (-torch.arange(0, d_model, 2) / d_model)",
     ): "no frequency moves by more than 4e-6, which the check takes for rounding",

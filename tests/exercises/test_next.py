@@ -25,7 +25,7 @@ def test_it_names_the_next_blank(path: Path) -> None:
     run_checks(path, {"padding_mask": None})
     assert next_exercise([str(path)]) == (
         path,
-        [f"04 masking · {path}", "  1 of 5 solved; next: 2 · Causal mask  ★☆☆ 5 minutes"],
+        [f"04 masking · {path}", "  1 of 6 solved; next: 2 · Causal mask  ★☆☆ 5 minutes"],
     )
     run_checks(path, dict.fromkeys(blank.name for blank in read_blanks(path)))
     assert next_exercise([str(path)]) == (None, ["All exercises are solved. Well done!"])

@@ -154,14 +154,14 @@ def course(tmp_path: Path) -> Path:
 
 
 def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
-    assert list(status(root=course))[-2].split() == ["total", "0", "of", "5"]
+    assert list(status(root=course))[-2].split() == ["total", "0", "of", "6"]
     path = course / "exercises" / "04_masking.ipynb"
     run_checks(path, {"padding_mask": None, "causal_mask": "inverted", "masked_softmax": "too large"})
     fill(path, {"target_mask": "done"})
     assert [line.split() for line in status(root=course)] == [
-        ["04", "masking", "✓", "✗", "·", "✗", "·", "1", "of", "5"],
-        ["total", "1", "of", "5"],
-        ["badge:", *"![Transformer course: 1 of 5 exercises solved](progress.svg)".split()],
+        ["04", "masking", "✓", "✗", "·", "✗", "·", "·", "1", "of", "6"],
+        ["total", "1", "of", "6"],
+        ["badge:", *"![Transformer course: 1 of 6 exercises solved](progress.svg)".split()],
     ]
     assert list(status([str(path)], course)) == list(status(root=course))
 

@@ -40,41 +40,41 @@ def test_what_grade_found_is_counted(path: Path, capsys: pytest.CaptureFixture[s
     fill(path, {**RIGHT, "target_mask": NOTHING_HIDDEN.replace("causal_mask", "target_mask")})
     before = path.read_bytes()
     assert command.main(["grade", str(path)]) == 1
-    assert capsys.readouterr().out.endswith("  2 of 5\n"), "nothing is left to explain"
+    assert capsys.readouterr().out.endswith("  2 of 6\n"), "nothing is left to explain"
     assert path.read_bytes() == before, "an editor may have it open"
-    assert marks(path) == "✓✓✗··"
-    assert next(status([str(path)])).endswith("2 of 5")
+    assert marks(path) == "✓✓✗···"
+    assert next(status([str(path)])).endswith("2 of 6")
     assert "next: 3 · " in next_exercise([str(path)])[1][1]
     assert command.main(["status", str(path)]) == command.main(["next", str(path), "--no-open"]) == 0
     printed = capsys.readouterr().out
-    assert "✓ ✓ ✗ · ·" in printed and "2 of 5 solved; next: 3 · " in printed
+    assert "✓ ✓ ✗ · · ·" in printed and "2 of 6 solved; next: 3 · " in printed
     fill(path, {"causal_mask": NOTHING_HIDDEN})
     assert command.main(["grade", str(path)]) == 1
-    assert marks(path) == "✓✗✗··", "it passed before"
+    assert marks(path) == "✓✗✗···", "it passed before"
     assert read_blanks(path)[1].message.startswith("nothing hidden\n")
 
 
 def test_a_grade_is_for_the_answer_that_was_graded(path: Path) -> None:
     fill(path, RIGHT)
     record(path, {"padding_mask": None, "causal_mask": "inverted"})
-    assert marks(path) == "✓✗···"
+    assert marks(path) == "✓✗····"
     fill(path, {"padding_mask": NOTHING_HIDDEN, "causal_mask": NOTHING_HIDDEN})
-    assert marks(path) == "·····"
+    assert marks(path) == "······"
     fill(path, {"padding_mask": RIGHT["padding_mask"] + "\n\n"})
-    assert marks(path) == "✓····", "the same answer again"
+    assert marks(path) == "✓·····", "the same answer again"
 
 
 def test_the_later_one_of_check_and_grade_counts(path: Path) -> None:
     run_checks(path, {"padding_mask": None, "causal_mask": "inverted"})
     record(path, {"padding_mask": "wrong", "causal_mask": None})
-    assert marks(path) == "✗✓···"
+    assert marks(path) == "✗✓····"
     notebook = read_notebook(path)
     for cell in notebook["cells"]:
         if check_key(cell) == "padding_mask":
             cell["execution_count"] = 7  # with the same output as before
     path.write_text(notebook_text(notebook), "utf-8")
     run_checks(path, {"causal_mask": "nothing hidden"})
-    assert marks(path) == "✓✗···"
+    assert marks(path) == "✓✗····"
     assert read_blanks(path)[1].message == "nothing hidden"
 
 
@@ -86,17 +86,17 @@ def test_clearing_the_outputs_or_a_check_takes_no_grade_away(path: Path) -> None
         if check_key(cell):
             cell["outputs"], cell["execution_count"] = [], None
     path.write_text(notebook_text(notebook), "utf-8")
-    assert marks(path) == "✓····"
+    assert marks(path) == "✓·····"
     notebook["cells"] = [cell for cell in notebook["cells"] if not check_key(cell)]
     path.write_text(notebook_text(notebook), "utf-8")
-    assert marks(path) == "✓····"
+    assert marks(path) == "✓·····"
 
 
 def test_what_was_not_judged_keeps_its_mark(path: Path) -> None:
     fill(path, RIGHT)
     record(path, {"padding_mask": None, "causal_mask": None})
     record(path, {"padding_mask": NOT_GRADED, "causal_mask": f"{NOT_DONE}: write", "target_mask": f"{NOT_DONE}: write"})
-    assert marks(path) == "✓✓···"
+    assert marks(path) == "✓✓····"
 
 
 def test_notebooks_have_records_of_their_own(path: Path) -> None:
@@ -105,7 +105,7 @@ def test_notebooks_have_records_of_their_own(path: Path) -> None:
     copy.write_bytes(path.read_bytes())
     record(path, {"padding_mask": None})
     record(copy, {"causal_mask": None})
-    assert (marks(path), marks(copy)) == ("✓····", "·✓···")
+    assert (marks(path), marks(copy)) == ("✓·····", "·✓····")
 
 
 def test_untouched_notebooks_and_failures_leave_no_record(path: Path) -> None:
@@ -118,16 +118,16 @@ def test_an_update_asks_for_a_new_grade(path: Path) -> None:
     fill(path, RIGHT)
     record(path, {"padding_mask": None})
     update(path)
-    assert marks(path) == "·····", "what is asked for may have changed"
+    assert marks(path) == "······", "what is asked for may have changed"
 
 
 def test_a_damaged_record_is_none(path: Path) -> None:
     fill(path, RIGHT)
     record(path, {"padding_mask": None})
     record_file(path).write_text('{"padding_mask": 1}')
-    assert marks(path) == "·····"
+    assert marks(path) == "······"
     record(path, {"causal_mask": None})
-    assert marks(path) == "·✓···"
+    assert marks(path) == "·✓····"
 
 
 def test_grades_that_cannot_be_remembered_are_printed_all_the_same(
@@ -158,15 +158,15 @@ def test_watch_and_the_last_cell_of_a_notebook_record_too(
     fill(path, {"padding_mask": RIGHT["padding_mask"]})
     monkeypatch.setattr(watching, "grade_all", grade_all)
     lines = watching.watch(path, wait=lambda: fill(path, RIGHT))
-    assert "1 of 5" in (next(lines), next(lines))[1]
-    assert marks(path) == "✓····"
+    assert "1 of 6" in (next(lines), next(lines))[1]
+    assert marks(path) == "✓·····"
     assert (next(lines), next(lines)) == ("saved: grading …", "  ✓ causal_mask")
-    assert marks(path) == "✓✓···"
+    assert marks(path) == "✓✓····"
     fill(path, {"target_mask": "def target_mask(): ..."})
     monkeypatch.setattr("exercises.current_notebook.grade_all", grade_all)
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
     grade_this_notebook()
-    assert marks(path) == "✓✓✓··"
+    assert marks(path) == "✓✓✓···"
 
 
 def test_what_colab_sends_leaves_no_record(
