@@ -1191,7 +1191,7 @@ with torch.no_grad():
 #
 # ## Exercises
 #
-# Six blanks: greedy search, the length penalty, one step of the beam, finished and continuing candidates, the ranking, and then the whole search. Each has a check that tells you what is wrong, and a hint.
+# Seven blanks: greedy search, the length penalty, one step of the beam, finished and continuing candidates, the ranking, the whole search, and greedy search for a batch, with bugs to find. Each has a check that tells you what is wrong, and a hint.
 #
 # - In Colab, where the last cell grades your answers:
 #   [12_decoding](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/12_decoding.ipynb).

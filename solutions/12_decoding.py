@@ -13,7 +13,8 @@
 # %% [markdown]
 # # Exercises: decoding
 #
-# Six blanks, from greedy search to a complete beam search with a length penalty (§6.1 of the paper). The models here are toys: a few probabilities in
+# Seven blanks, from greedy search to a complete beam search with a length penalty (§6.1 of the paper), and a search for
+# a whole batch with bugs to find. The models here are toys: a few probabilities in
 # a table, so you can follow every search by hand. A model is a function that reads **the token ids so far**, a list that starts with bos, and returns
 # the natural **log-probabilities** of the next token, one for each token of the
 # vocabulary.
@@ -64,11 +65,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from exercises.checks.decoding import check, given
+from exercises.checks.decoding import check, given, toy_model
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
 Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
+BatchModel = Callable[[Tensor, Tensor], Tensor]  # sources, tokens → (batch, vocab_size)
 
 # %% [markdown]
 # ## 1 · Greedy search
@@ -389,6 +391,77 @@ def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty
 
 # %% tags=["nbval-check-output"]
 check("beam_search", beam_search)
+
+# %% [markdown]
+# ## 7 · Find the bugs
+#
+# ★★★ · 20 minutes · §6.1
+#
+# In practice, a whole batch of sentences is translated at once. They end at different steps, so each row of the result is filled with pad after its eos. The code below is greedy search for a batch. Its
+# model reads the source sentences, and a tensor with the tokens so far, a row for each sentence. The search also returns the score of each translation, the sum of the log-probabilities of its
+# tokens, eos included. For a single sentence, both results are right. For several, they often aren't: the code has **three bugs**, and none of them raises an error. Correct them, then delete
+# the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+#
+# Reading the code again and again is the slow way. It's faster to call the function (without that line) on batches for which you know something about the result, and to see whether it is true.
+# `toy_model` is made for this. To it, a source is just a number: source n is translated with n tokens and eos, each with probability 0.5. So source 0 ends at once, and source 99 reaches
+# any limit up to 99. The tokens are 0 for eos, 1 for bos, 2 for pad, and three words. The next cell shows the probabilities of the first token for sources 5 and 0. To translate both:
+#
+# ```python
+# greedy_batch(toy_model, torch.tensor([5, 0]), bos=1, eos=0, pad=2, limit=8)
+# ```
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# sources 5 and 2, then 2 and 5: does each keep its translation?
+# sources 5 and 0: what should follow the eos of source 0, up to the end of its row?
+# source 2 alone, then in a batch after source 5: how many log-probabilities should its score add up?
+# ```
+# </details>
+# <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
+#
+# `ended` has an entry for each sentence, but `while`, `and`, `or` and `not` need a single truth value: `all()` and `any()` make one of many. To combine two tensors entry by entry, write `|` for
+# *or* and `&` for *and*, with parentheses around each comparison.
+# </details>
+# <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0</code></summary>
+#
+# One of the tensors doesn't have an entry for each sentence of the batch: an index such as `[~ended]` leaves entries out. Keep all of them, and replace those that shouldn't count.
+# </details>
+
+# %%
+toy_model(torch.tensor([5, 0]), torch.tensor([[1], [1]])).exp()
+
+
+# %% tags=["answer"]
+# answer: greedy_batch
+def greedy_batch(
+    model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int
+) -> tuple[Tensor, Tensor]:
+    """Greedy search for a whole batch.
+
+    model: sources, and the tokens so far, (batch, length) → log-probabilities of the next, (batch, vocab_size)
+    sources: a number for each sentence, (batch,)
+    limit: the largest number of tokens in a translation, eos included
+    returns: tokens, (batch, longest): each translation without bos but with eos, and then pad
+             scores, (batch,): the log-probability of each translation, eos included
+    """
+    ### BEGIN SOLUTION
+    tokens = torch.full((len(sources), 1), bos)
+    scores = torch.zeros(len(sources))
+    ended = torch.zeros(len(sources), dtype=torch.bool)
+    while tokens.size(1) <= limit and not ended.all():  # until all have ended, not only the first
+        log_probs = model(sources, tokens)  # (batch, vocab_size)
+        values, newest = log_probs.max(dim=-1)  # (batch,) each
+        scores = scores + values.masked_fill(ended, 0)  # padding has no log-probability
+        newest = newest.masked_fill(ended, pad)
+        tokens = torch.cat([tokens, newest[:, None]], dim=1)
+        ended = ended | (newest == eos)  # what has ended stays so, although its newest token is pad
+    return tokens[:, 1:], scores
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("greedy_batch", greedy_batch)
 
 # %% [markdown]
 # ## Your beam search, with a real model

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from exercises.bugs import Bug, add_bugs
 from exercises.check import RefusedError, Topic
 from exercises.compare import type_with_article
+from exercises.tensors import is_tensor
 from transformer import decoding
 
 topic = Topic()
@@ -15,6 +17,8 @@ check, given = topic.check, topic.given
 
 Model = Callable[[list[int]], Tensor]
 """Token ids so far, bos included → natural log-probabilities of the next one, (vocab_size,)."""
+BatchModel = Callable[[Tensor, Tensor], Tensor]
+"""Sources, (batch,), and the tokens so far, (batch, length), → log-probabilities of the next, (batch, vocab_size)."""
 Hypothesis = tuple[float, list[int]]
 """Log-probability, and the token ids, bos and eos included."""
 
@@ -62,7 +66,11 @@ class Dice:
 def _check(tokens: list[int]) -> None:
     if not isinstance(tokens, list):
         raise TypeError(f"the model reads a list of token ids; it got {type_with_article(tokens)}")
-    if len(tokens) > MAX_TOKENS:
+    _check_length(len(tokens))
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_TOKENS:
         raise RefusedError(
             f"it doesn't stop by itself\nYour search has passed {MAX_TOKENS} tokens to the model, and would go on for "
             "ever, because this model never generates eos. Which argument limits the length?"
@@ -1465,3 +1473,220 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _finished_in_beam(model, bos, eos, beam_size, length_penalty, steps, pruned_by=length_penalty)
+
+
+# 7 --------------------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A decoder for batches: source n is translated with n tokens and eos, each with probability 0.5."""
+
+    def __call__(self, sources: Tensor, tokens: Tensor) -> Tensor:
+        """The log-probabilities of the next tokens; 0 is eos, 1 bos, 2 pad."""
+        _check_batch(sources, tokens)
+        position = tokens.size(1) - 1
+        likely = torch.where(sources == position, 0, 3 + position % 3)
+        probabilities = torch.full((len(sources), 6), 0.1)
+        probabilities[torch.arange(len(sources)), likely] = 0.5
+        return probabilities.log()
+
+    def __repr__(self) -> str:
+        return "toy_model"
+
+
+class BatchOfDice:
+    """A decoder for batches with an opinion of its own on every source and every prefix. 0 is pad, 1 bos, 2 eos."""
+
+    def __init__(self, vocab_size: int, seed: int) -> None:
+        self.vocab_size, self.seed = vocab_size, seed
+
+    def __call__(self, sources: Tensor, tokens: Tensor) -> Tensor:
+        """The log-probabilities of the next tokens."""
+        _check_batch(sources, tokens)
+        eos_and_words = torch.tensor([0, *range(2, self.vocab_size - 1)])
+        rows = [
+            Dice(self.vocab_size - 1, self.seed + source)(row)[eos_and_words]
+            for source, row in zip(sources.tolist(), tokens.tolist(), strict=True)
+        ]
+        never = torch.full((len(rows), 2), -torch.inf)  # pad and bos
+        return torch.cat([never, torch.stack(rows)], dim=1)
+
+    def __repr__(self) -> str:
+        return f"a toy with {self.vocab_size} tokens and random probabilities"
+
+
+def _check_batch(sources: Tensor, tokens: Tensor) -> None:
+    for name, value, axes in (("sources", sources, "(batch,)"), ("tokens", tokens, "(batch, length)")):
+        if not is_tensor(value):
+            raise TypeError(f"the model reads a tensor of {name}, {axes}; it got {type_with_article(value)}")
+    if sources.dim() != 1 or tokens.dim() != 2 or len(sources) != len(tokens):
+        raise ValueError(
+            "the model reads sources, (batch,), and tokens, (batch, length); it got "
+            f"{tuple(sources.shape)} and {tuple(tokens.shape)}"
+        )
+    _check_length(tokens.size(1))
+
+
+toy_model = Counting()
+"""The learner's own experiments use it as well."""
+_DICE = BatchOfDice(9, seed=5)
+
+
+@topic.exercise(
+    {"model": toy_model, "sources": torch.tensor([3, 0, 1]), "bos": 1, "eos": 0, "pad": 2, "limit": 6},
+    {"model": toy_model, "sources": torch.tensor([1, 4]), "bos": 1, "eos": 0, "pad": 2, "limit": 8},
+    {"model": toy_model, "sources": torch.tensor([5, 99, 1]), "bos": 1, "eos": 0, "pad": 2, "limit": 7},
+    {"model": _DICE, "sources": torch.tensor([3]), "bos": 1, "eos": 2, "pad": 0, "limit": 9},
+    {"model": _DICE, "sources": torch.tensor([4, 1, 3, 0]), "bos": 1, "eos": 2, "pad": 0, "limit": 12},
+    {"model": _DICE, "sources": torch.tensor([2, 4, 5]), "bos": 1, "eos": 2, "pad": 0, "limit": 4},
+    {"model": _DICE, "sources": torch.tensor([7, 1, 0, 6, 5]), "bos": 1, "eos": 2, "pad": 0, "limit": 10},
+    results=("tokens", "scores"),
+    insight="A translation must not depend on its batch: compare it with the one that the sentence gets alone.",
+)
+def greedy_batch(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    """Greedy search for a batch, with the log-probability of each translation."""
+    tokens = torch.full((len(sources), 1), bos)
+    scores = torch.zeros(len(sources))
+    ended = torch.zeros(len(sources), dtype=torch.bool)
+    while tokens.size(1) <= limit and not ended.all():
+        log_probs = model(sources, tokens)  # (batch, vocab_size)
+        values, newest = log_probs.max(dim=-1)  # (batch,) each
+        scores = scores + values.masked_fill(ended, 0)
+        newest = newest.masked_fill(ended, pad)
+        tokens = torch.cat([tokens, newest[:, None]], dim=1)
+        ended = ended | (newest == eos)
+    return tokens[:, 1:], scores
+
+
+add_bugs(
+    greedy_batch,
+    Bug(
+        "sentences are cut off",
+        "Translate the same sentences in another order. Each should keep its translation, whatever its place in the "
+        "batch. Which sentences does your search wait for?",
+        "not ended.all()",
+        "tokens[0, -1] != eos",
+    ),
+    Bug(
+        "sentences go on after eos",
+        "Translate a sentence that ends at once together with a long one, and read its row from left to right. What "
+        "does your code know about a sentence one step after its eos, and what two steps after it?",
+        "ended | (newest == eos)",
+        "newest == eos",
+    ),
+    Bug(
+        "scores depend on the rest of the batch",
+        "Translate a short sentence alone, then together with a longer one. Its score should stay the same. In which "
+        "steps may the score of a sentence change?",
+        "values.masked_fill(ended, 0)",
+        "values",
+    ),
+)
+
+
+def _greedy_batch(
+    model: BatchModel,
+    sources: Tensor,
+    bos: int,
+    eos: int,
+    pad: int,
+    limit: int,
+    is_over: Callable[[Tensor], Tensor] = lambda ended: ended.all(),
+    ends: bool = True,
+    fills_eos: bool = False,
+    skips: Callable[[Tensor, Tensor], Tensor] = lambda before, now: before,
+) -> tuple[Tensor, Tensor]:
+    """Greedy search for a batch with a switch for each way to get the repair wrong.
+
+    `skips` takes which sentences had ended before the step and which have now, and returns those whose log-probability
+    doesn't count.
+    """
+    tokens = torch.full((len(sources), 1), bos)
+    scores = torch.zeros(len(sources))
+    ended = torch.zeros(len(sources), dtype=torch.bool)
+    while tokens.size(1) <= limit and not is_over(ended):
+        values, newest = model(sources, tokens).max(dim=-1)
+        now = ended | (newest == eos) if ends else ended
+        scores = scores + values.masked_fill(skips(ended, now), 0)
+        tokens = torch.cat([tokens, newest.masked_fill(now if fills_eos else ended, pad)[:, None]], dim=1)
+        ended = now
+    return tokens[:, 1:], scores
+
+
+@greedy_batch.mistake(
+    "it stops as soon as one sentence has ended",
+    "Your search cuts off all sentences that are longer than the shortest. When may it stop? (As long as it stops so "
+    "early, nothing happens to sentences that have ended, so other bugs may be hidden.)",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, is_over=lambda ended: ended.any())
+
+
+@greedy_batch.mistake(
+    "it waits only for the last sentence of the batch",
+    "Translate the same sentences in another order. Now your search waits for the one in the last row, however long "
+    "the others are. When may it stop?",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, is_over=lambda ended: ended[-1])
+
+
+@greedy_batch.mistake(
+    "it goes on after the last sentence has ended",
+    "All sentences have ended, but your search goes on to the limit, and adds only padding. How can it know that it is "
+    "done? The newest token of a sentence that ended earlier isn't eos.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, is_over=lambda ended: ended.any() & False)
+
+
+@greedy_batch.mistake(
+    "no sentence ever ends",
+    "Your search goes on to the limit, and there is no padding: no entry of `ended` ever becomes True. It should be "
+    "True for a sentence that has just generated eos, and for one that had ended before.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, ends=False)
+
+
+@greedy_batch.mistake(
+    "the log-probability of eos is missing",
+    "The model has generated eos like every other token, so its log-probability belongs to the score. In the step in "
+    "which a sentence ends, had it ended before?",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: now)
+
+
+@greedy_batch.mistake(
+    "only the log-probability of eos is left out",
+    "You leave out the log-probability of eos, which belongs to the score, but add those of the steps after it.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: now & ~before)
+
+
+@greedy_batch.mistake(
+    "only the steps after eos count",
+    "Your mask is the wrong way round: the score changes only after a sentence has ended.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: ~before)
+
+
+@greedy_batch.mistake(
+    "eos is replaced by padding",
+    "A sentence counts as ended before its eos is stored, so eos is replaced by pad. Padding should begin one step "
+    "later.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, fills_eos=True)
+
+
+@greedy_batch.mistake(
+    "eos is replaced by padding, and its log-probability is missing",
+    "A sentence counts as ended before its eos is stored, so eos is replaced by pad, and doesn't count for the score. "
+    "Padding should begin one step later.",
+)
+def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    return _greedy_batch(model, sources, bos, eos, pad, limit, fills_eos=True, skips=lambda before, now: now)

@@ -635,6 +635,19 @@ def shift_by_narrow(target: Tensor) -> tuple[Tensor, Tensor]:
     return target.narrow(1, 0, n), target.narrow(1, 1, n)
 
 
+def batch_one_by_one(model: Any, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+    rows, scores = [], []
+    for source in sources:
+        row, score = [bos], 0.0
+        while len(row) <= limit and eos not in row:
+            log_probs = model(source[None], torch.tensor([row]))[0]
+            row.append(int(log_probs.argmax()))
+            score += float(log_probs.max())
+        rows.append(torch.tensor(row[1:]))
+        scores.append(score)
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad), torch.tensor(scores)
+
+
 def greedy_by_recursion(model: Any, bos: int, eos: int, limit: int, so_far: tuple[int, ...] = ()) -> list[int]:
     token = model([bos, *so_far]).max(dim=0).indices.item()
     if len(so_far) == limit or token == eos:
@@ -1337,6 +1350,7 @@ OTHERS = [
     ("finished_and_active", sorted_out_one_by_one),
     ("n_best", ranked_by_tuples),
     ("beam_search", beam_without_dead_ends),
+    ("greedy_batch", batch_one_by_one),
     ("ngram_counts", ngrams_by_zip),
     ("clipped_matches", matches_by_crossing_out),
     ("brevity_penalty", brevity_by_minimum),

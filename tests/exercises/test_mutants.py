@@ -64,6 +64,7 @@ EQUIVALENT = {
     ("average_checkpoints", "names = checkpoints[-1].keys()"): "checkpoints of one model have the same names",
     ("beam_search", "return given.n_best(finished, length_penalty, 1)[-1]"): "of one hypothesis the last is the first",
     ("beam_search", "return given.n_best(finished, length_penalty, 2)[0]"): "the best of the best two is the best",
+    ("greedy_batch", "values, newest = log_probs.max(dim=1)"): LAST_OF_TWO,
     ("brevity_penalty", "return math.exp(1 - r / c) if c <= r else 1.0"): "where both are equal, exp(0) is one",
     ("corpus_bleu", "for n in (2, 1, 3, 4):"): "the order of a product's factors does not matter",
     (

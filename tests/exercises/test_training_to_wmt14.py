@@ -272,6 +272,26 @@ def one_step_short(model: Any, bos: int, eos: int, beam_size: int, length_penalt
     return max(finished, key=lambda c: normalised(c, length_penalty))[1][1:-1]
 
 
+def repaired(
+    is_over: Callable[[Tensor, int], Any] = lambda tokens, eos: (tokens == eos).any(1).all(),
+    early: bool = False,
+) -> Any:
+    """The search of the blank with bugs to find; ``early``: a sentence counts as ended in the step of its eos."""
+
+    def answer(model: Any, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
+        tokens, scores = torch.full((len(sources), 1), bos), torch.zeros(len(sources))
+        ended = torch.zeros(len(sources), dtype=torch.bool)
+        while tokens.size(1) <= limit and not is_over(tokens, eos):
+            values, newest = model(sources, tokens).max(-1)
+            newest = newest.masked_fill(ended, pad)
+            after = ended | (newest == eos)
+            scores = scores + values.masked_fill(after if early else ended, 0)
+            tokens, ended = torch.cat([tokens, newest[:, None]], 1), after
+        return tokens[:, 1:], scores
+
+    return answer
+
+
 def sorted_out(finishes: Callable[[int, int, int], bool], limit: Callable[[int], int]) -> Any:
     """``finishes`` takes the rank of an eos, the number of those before it, and the beam size."""
 
@@ -331,6 +351,14 @@ def best_tokens_of_each_beam(scores: Tensor, log_probs: Tensor, count: int) -> t
         ("beam_search", finished_in_beam(True, False),
          "finished hypotheses stay in the beam, which is cut by normalised score"),
         ("beam_search", one_step_short, "one step too few"),
+        ("greedy_batch", repaired(is_over=lambda tokens, eos: (tokens[:, -1] == eos).any()),
+         "it stops as soon as one sentence has ended"),
+        ("greedy_batch", repaired(is_over=lambda tokens, eos: tokens[-1, -1] == eos),
+         "it waits only for the last sentence of the batch"),
+        ("greedy_batch", repaired(is_over=lambda tokens, eos: False), "it goes on after the last sentence has ended"),
+        ("greedy_batch", repaired(is_over=lambda tokens, eos: tokens[0, -1] == eos),
+         "1 of 3 bugs left: sentences are cut off"),
+        ("greedy_batch", repaired(early=True), "the log-probability of eos is missing"),
         ("finished_and_active", sorted_out(lambda i, _, k: i < k, lambda k: k + 1), "one too many stays active"),
         ("finished_and_active", sorted_out(lambda i, _, k: i < k, lambda k: k - 1), "one too few stays active"),
         ("finished_and_active", sorted_out(lambda i, _, k: i <= k, lambda k: k + 1), "both limits one too large"),
