@@ -1,14 +1,25 @@
-"""Blanks in which the learner repairs given code: each combination of its bugs is a mistake that the check names."""
+"""Blanks in which the learner repairs given code: the check names one of the bugs that are left."""
 
 import ast
 import inspect
 import itertools
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exercises.calls import Function
 from exercises.check import Exercise
+
+
+@dataclass(frozen=True)
+class WrongRepair:
+    """What learners write in place of a bug, though it isn't right either."""
+
+    title: str
+    hint: str
+    wrong: str
+    """The code in place of the right code."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,11 @@ class Bug:
     """A part of the reference's source that occurs in it once."""
     wrong: str
     """What the given code has in its place."""
+    repairs: tuple[WrongRepair, ...] = ()
+
+
+State = Bug | WrongRepair | None
+"""A bug that is left, a wrong repair of it, or None if it is repaired."""
 
 
 def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
@@ -35,22 +51,27 @@ def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
     for bug in bugs:
         if body.count(bug.right) != 1:
             raise ValueError(f"{bug.right!r} occurs {body.count(bug.right)} times in {exercise.name}; it must be once")
-    exercise.given_code = _with_bugs(body, bugs)
-    for count in range(len(bugs), 0, -1):
-        for left in itertools.combinations(bugs, count):
-            title, hint = _describe(left, len(bugs))
-            exercise.mistake(title, hint)(_compile(exercise.reference, _with_bugs(body, left)))
+    exercise.given_code = _replace(body, {bug.right: bug.wrong for bug in bugs})
+    for states in itertools.product(*([None, bug, *bug.repairs] for bug in bugs)):
+        wrong = {bug.right: state.wrong for bug, state in zip(bugs, states, strict=True) if state}
+        if wrong:
+            title, hint = _describe(states)
+            exercise.mistake(title, hint)(_compile(exercise.reference, _replace(body, wrong)))
 
 
-def _describe(left: Sequence[Bug], total: int) -> tuple[str, str]:
-    """Return the title and the hint of an answer that still has these bugs."""
-    if len(left) == total:
+def _describe(states: Sequence[State]) -> tuple[str, str]:
+    """Return the title and the hint of an answer in which the bugs are in these states."""
+    left = [state for state in states if isinstance(state, Bug)]
+    if repair := next((state for state in states if isinstance(state, WrongRepair)), None):
+        others = f" ({len(left)} other {'bug' if len(left) == 1 else 'bugs'} left)" if left else ""
+        return repair.title + others, repair.hint
+    if len(left) == len(states):
         return (
-            f"all {total} bugs left",
-            "Your code gives the same results as before. Look for inputs for which you know the result without "
-            "computing it, and compare. The hint suggests some.",
+            f"all {len(left)} bugs left",
+            "Your code gives the same results as before. If you have changed a line, the change has no effect: look at "
+            "it again. The hint suggests experiments that reveal the bugs.",
         )
-    return f"{len(left)} of {total} bugs left: {'; '.join(bug.symptom for bug in left)}", left[0].experiment
+    return f"{len(left)} of {len(states)} bugs left: {left[0].symptom}", left[0].experiment
 
 
 def _body(function: Function) -> str:
@@ -62,10 +83,9 @@ def _body(function: Function) -> str:
     return textwrap.dedent("\n".join(source.splitlines()[first.lineno - 1 :]))
 
 
-def _with_bugs(body: str, bugs: Sequence[Bug]) -> str:
-    for bug in bugs:
-        body = body.replace(bug.right, bug.wrong)
-    return body
+def _replace(body: str, code: Mapping[str, str]) -> str:
+    """Replace all of these parts at once, so that nothing is replaced twice."""
+    return re.sub("|".join(map(re.escape, code)), lambda match: code[match[0]], body)
 
 
 def _compile(reference: Function, body: str) -> Function:

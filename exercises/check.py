@@ -309,6 +309,8 @@ class Exercise:
         It must give the same on the first inputs on which the answer is wrong. Inputs that both get right don't count.
         If the answer is right on inputs on which the mistake isn't, the message shows the first of them.
         """
+        if self.given_code is not None:
+            return None  # combinations of bugs resemble each other
         actual = self._call_on_all(answer)
         if all(value is None for result in actual for value in result.results):
             return None  # it has no return statement

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.bugs import Bug, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.relations import Finding, Wrong
 from exercises.restrictions import LAYER_NORM, forbid
@@ -797,24 +797,46 @@ add_bugs(
     encoder,
     Bug(
         "x isn't passed on unchanged",
-        "Let attention and the feed-forward network return 0 everywhere. A pre-norm layer should then return exactly "
-        "what it gets. What is added to attention's output in your code?",
+        "Let attention and the feed-forward network return 0 everywhere, the norms double what they get, and the final "
+        "norm change nothing. Then the result should be x. What is added to attention's output in your code?",
         "output + attention(normed)",
         "normed + attention(normed)",
+        (
+            WrongRepair(
+                "only the last layer counts",
+                "You add to x, and x is the input of the whole stack. So each layer throws away what the layers before "
+                "it have added.",
+                "x + attention(normed)",
+            ),
+        ),
     ),
     Bug(
         "two layers differ from one layer applied twice",
-        "Call the function with one layer, and its result once more with the second layer. Both layers in a single "
-        "call should give the same (with a final norm that changes nothing). What does the second layer read?",
+        "Call the function with the first of two layers, and its result with the second, each time with a final norm "
+        "that changes nothing. Both layers in a single call should give the same. What does your second layer read?",
         "norm_1(output)",
         "norm_1(x)",
     ),
     Bug(
         "one of the functions has no effect",
-        "Exchange one function of a layer after the other for another one: each should change the result. Which one "
-        "doesn't?",
+        "With a single layer, replace its four functions one at a time by another function. Each time, the result "
+        "should change. When doesn't it?",
         "norm_2(output)",
         "norm_1(output)",
+        (
+            WrongRepair(
+                "the feed-forward network doesn't see what attention has added",
+                "It gets the vectors that attention got, only normalised once more. It should read the sum that "
+                "attention has just added to.",
+                "norm_2(normed)",
+            ),
+            WrongRepair(
+                "the feed-forward network reads x",
+                "It reads the input of the whole stack, so it sees nothing of what attention and the layers before it "
+                "have added.",
+                "norm_2(x)",
+            ),
+        ),
     ),
 )
 
@@ -824,7 +846,10 @@ add_bugs(
     "The layers are right, but the final norm is gone. With pre-norm, nothing inside a layer normalises the sum.",
 )
 def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
-    return _stack(x, layers)
+    for norm_1, attention, norm_2, feed_forward in layers:
+        x = x + attention(norm_1(x))
+        x = x + feed_forward(norm_2(x))
+    return x
 
 
 @encoder.mistake(
@@ -847,18 +872,3 @@ def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
         x = x + attention(norm_1(x))
         x = norm_2(x) + feed_forward(norm_2(x))
     return final_norm(x)
-
-
-@encoder.mistake(
-    "only the last layer counts",
-    "Each layer begins with x again, so the outputs of all layers but the last are lost.",
-)
-def _(x: Tensor, layers: Sequence[EncoderLayer], final_norm: Layer) -> Tensor:
-    return final_norm(_stack(x, layers[-1:]))
-
-
-def _stack(x: Tensor, layers: Sequence[EncoderLayer]) -> Tensor:
-    for norm_1, attention, norm_2, feed_forward in layers:
-        x = x + attention(norm_1(x))
-        x = x + feed_forward(norm_2(x))
-    return x

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.bugs import Bug, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.checks import attention as earlier
 from exercises.restrictions import BUILT_IN, forbid
@@ -1092,22 +1092,54 @@ add_bugs(
     self_attention,
     Bug(
         "the outputs aren't weighted averages",
-        "Let all values be the same vector. Whatever the weights are, their weighted average should be that vector.",
-        "softmax(dim=-1)",
-        "softmax(dim=-2)",
+        "With a single head, let all values be the same vector: the first feature of each position is 1, and `w_value` "
+        "reads nothing else. Whatever the weights are, the average of equal vectors should be that vector. What do "
+        "your weights add up to?",
+        "dim=-1",
+        "dim=-2",
+        (
+            WrongRepair(
+                "weights over the heads",
+                "For each query and each key, your weights of all heads add up to 1. The heads don't share anything: "
+                "in each of them, the weights of a query over the keys should add up to 1.",
+                "dim=1",
+            ),
+        ),
     ),
     Bug(
         "the heads mix up positions",
-        "Exchange two positions of `x`. The two outputs should be exchanged as well, and the others should stay the "
-        "same. Which line gives each position its place?",
+        "With several heads, swap two positions of `x`. Their outputs should be swapped as well, and the others should "
+        "stay the same. Look at an x whose entries are 0, 1, 2, …: which of them does the first head get?",
         ".view(batch, length, n_heads, d_head).transpose(1, 2)",
         ".view(batch, n_heads, length, d_head)",
+        (
+            WrongRepair(
+                "each position attends to itself only",
+                "The features are split correctly, but the axis of the positions comes before that of the heads. So "
+                "the scores compare the heads of one position with each other. Print the shape of the scores.",
+                ".view(batch, length, n_heads, d_head)",
+            ),
+        ),
     ),
     Bug(
         "the weights are too uniform",
-        "Compare one head with several. How many terms does the dot product of a query and a key have, and what should "
-        "the scores be divided by?",
-        "d_head**0.5",
-        "d_model**0.5",
+        "Compare one head with two that do the same: join x with itself along the last axis, and put two copies of "
+        "each matrix on the diagonal (`torch.block_diag`). The result should be that of the single head, twice. How "
+        "many terms does the dot product of a query and a key have?",
+        "/ d_head**0.5",
+        "/ d_model**0.5",
+        (
+            WrongRepair(
+                "scaled too much",
+                "You divide by the number of terms itself. The variance of a sum grows with the number of its terms, "
+                "and the standard deviation more slowly.",
+                "/ d_head",
+            ),
+            WrongRepair(
+                "not scaled",
+                "The scores aren't divided by anything. Without scaling, they grow with the width of a head.",
+                "",
+            ),
+        ),
     ),
 )
