@@ -1133,7 +1133,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # ## Exercises
 #
-# Six blanks: the learning rate, the loss of a batch, gradient accumulation, clipping, a step of Adam, and the average of checkpoints. Each has a check that tells you what is wrong, and a hint.
+# Seven blanks: the learning rate, the loss of a batch, gradient accumulation, clipping, a step of Adam, the average of checkpoints, and a training loop in which you find three bugs. Each has a check that tells you what is wrong, and a hint.
 #
 # - In Colab, where the last cell grades your answers:
 #   [11_training](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).

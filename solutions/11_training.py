@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: training
 #
-# Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
+# Seven blanks: the parts of a training step, averaging checkpoints (§5.3 and §6.1 of the paper), and a training loop with bugs for you to find. Each is a few lines.
 # Many mistakes here raise no error: the loss still falls, just not as far.
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
@@ -63,7 +63,7 @@ if "google.colab" in sys.modules:
 # %%
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from exercises.checks.training import check, given
 
@@ -361,6 +361,81 @@ def average_checkpoints(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tenso
 
 # %% tags=["nbval-check-output"]
 check("average_checkpoints", average_checkpoints)
+
+# %% [markdown]
+# ## 7 · Find the bugs
+#
+# ★★★ · 20 minutes
+#
+# The function below trains a model and computes the validation loss after each epoch. It runs without an error, and in the example below the loss falls, yet it has **three bugs**. Correct the code, then delete the line that says
+# *not done yet*. To repair a bug, it's enough to change or move one line.
+#
+# A falling loss doesn't reveal these bugs. What does are small experiments whose result you know beforehand: call the function (without that line) in a cell of your own, and see whether it does what it must. The hint suggests three
+# experiments. A call may look like this:
+#
+# ```python
+# torch.manual_seed(0)  # the same weights and the same batch every time
+# model = nn.Linear(4, 5)
+# batch = torch.randn(8, 4), torch.randint(5, (8,))
+# print(train_and_validate(model, [[batch, batch], [batch]], batch, learning_rate=0.5, max_norm=0.1))
+# ```
+#
+# The call changes the model, so make a new one for each call. You can compare its weights before and after.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# a model without dropout, trained on two batches, in one epoch or in two epochs of one batch each: what should be the same?
+# dropout with probability 1 in front of a linear layer: what is the layer's input in training, and what can its weight learn?
+# a single step with a learning rate of 1 and a small max_norm: how far can the weights move, all of them together?
+# ```
+# </details>
+# <details><summary>Help: <code>Trying to backward through the graph a second time</code></summary>
+#
+# You call `backward` twice on the same loss. If you have copied the line to another place, delete it in the old one.
+# </details>
+# <details><summary>Help: <code>cannot access local variable 'loss' where it is not associated with a value</code> or <code>local variable 'loss' referenced before assignment</code></summary>
+#
+# A line uses `loss` before the line that computes it. It has to come after that.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: train_and_validate
+def train_and_validate(
+    model: nn.Module,
+    epochs: list[list[tuple[Tensor, Tensor]]],
+    validation: tuple[Tensor, Tensor],
+    learning_rate: float,
+    max_norm: float,
+) -> list[float]:
+    """Train with SGD and clipping; return the validation loss after each epoch.
+
+    model: states, (tokens, d_model) → logits, (tokens, vocab_size); in training or evaluation mode
+    epochs: for each epoch, its batches: states, (tokens, d_model), and the expected tokens, (tokens,), int64
+    validation: a batch of the same form
+    """
+    ### BEGIN SOLUTION
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    losses = []
+    for batches in epochs:
+        model.train()  # in every epoch, because validation switches dropout off
+        for states, expected in batches:
+            optimizer.zero_grad()  # at every step, because backward adds to the gradients that are there
+            loss = F.cross_entropy(model(states), expected)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # before backward, there is nothing to clip
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            states, expected = validation
+            losses.append(F.cross_entropy(model(states), expected).item())
+    return losses
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("train_and_validate", train_and_validate)
 
 # %% [markdown]
 # ## A training step

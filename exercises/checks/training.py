@@ -4,14 +4,16 @@ import math
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from exercises.bugs import Bug, add_bugs
 from exercises.calls import Function, Guard, Inputs, call
 from exercises.check import Topic
 from exercises.restrictions import watch_calls
@@ -1371,3 +1373,197 @@ def _(checkpoints: list[Weights]) -> Weights:
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: _stacked(checkpoints, name).sum(dim=0) / (len(checkpoints) - 1) for name in checkpoints[0]}
+
+
+# 7 --------------------------------------------------------------------------------------------------------------------
+
+Examples = tuple[Tensor, Tensor]
+"""States, (tokens, d_model), and the expected tokens, (tokens,), int64."""
+
+
+class _Small(nn.Module):
+    """A model whose dropout removes the same features in every step, so that nothing is random."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.inner = nn.Parameter(numbers(3, 6, seed=seed))
+        self.output = nn.Parameter(numbers(6, 4, seed=seed + 1))
+        self.dropout = nn.Identity()
+
+    def forward(self, states: Tensor) -> Tensor:
+        hidden = (states @ self.inner).tanh()
+        kept = torch.tensor([2.0, 0.0, 2.0, 2.0, 0.0, 0.0])
+        return (hidden * kept if self.dropout.training else hidden) @ self.output
+
+    def __repr__(self) -> str:
+        mode = "" if self.training else " in evaluation mode,"
+        return f"a small model{mode} whose dropout removes the same features in every step"
+
+
+def _examples(n_tokens: int, seed: int) -> Examples:
+    return numbers(n_tokens, 3, seed=seed), (4 * numbers(n_tokens, seed=seed + 50)).long() % 4
+
+
+def _epochs(*n_batches: int) -> list[list[Examples]]:
+    return [[_examples(3 + i, 10 * epoch + i) for i in range(n)] for epoch, n in enumerate(n_batches)]
+
+
+@topic.exercise(
+    {"model": _Small(0), "epochs": _epochs(1), "validation": _examples(4, 90), "learning_rate": 0.5, "max_norm": 0.1},
+    {"model": _Small(2), "epochs": _epochs(2), "validation": _examples(4, 91), "learning_rate": 0.2, "max_norm": 50.0},
+    {
+        "model": _Small(4),
+        "epochs": _epochs(1, 1),
+        "validation": _examples(4, 92),
+        "learning_rate": 0.2,
+        "max_norm": 50.0,
+    },
+    {
+        "model": _Small(6),
+        "epochs": _epochs(3, 2, 3),
+        "validation": _examples(5, 93),
+        "learning_rate": 0.5,
+        "max_norm": 0.3,
+    },
+    {
+        "model": _Small(8).eval(),
+        "epochs": _epochs(1),
+        "validation": _examples(4, 94),
+        "learning_rate": 0.2,
+        "max_norm": 50.0,
+    },
+    differentiable=False,
+    insight="Such bugs are found by experiments whose result you know beforehand, not by watching the loss fall.",
+)
+def train_and_validate(
+    model: nn.Module, epochs: list[list[Examples]], validation: Examples, learning_rate: float, max_norm: float
+) -> list[float]:
+    """The validation loss after each epoch of SGD."""
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    losses = []
+    for batches in epochs:
+        model.train()
+        for states, expected in batches:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(states), expected)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            states, expected = validation
+            losses.append(F.cross_entropy(model(states), expected).item())
+    return losses
+
+
+add_bugs(
+    train_and_validate,
+    Bug(
+        "the later steps of an epoch are wrong",
+        "Take a model without dropout and two batches. Train on them in a single epoch and, from the same weights, in "
+        "two epochs of one batch each. The last loss should be the same. What is different at the second batch?",
+        """    for states, expected in batches:
+        optimizer.zero_grad()""",
+        """    optimizer.zero_grad()
+    for states, expected in batches:""",
+    ),
+    Bug(
+        "the later epochs train differently from the first",
+        "Put dropout with probability 1 in front of a linear layer and train for two epochs. In training, the layer's "
+        "input is then always zero, so its weight can't learn anything. In which epoch does it change?",
+        """for batches in epochs:
+    model.train()""",
+        """model.train()
+for batches in epochs:""",
+    ),
+    Bug(
+        "some steps are too long",
+        "Train for a single step, with a learning rate of 1 and a small `max_norm`. How far should the weights move at "
+        "most, all of them together, and how far do they move?",
+        """loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)""",
+        """nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        loss.backward()""",
+    ),
+)
+
+
+def _train(
+    model: nn.Module,
+    epochs: list[list[Examples]],
+    validation: Examples,
+    learning_rate: float,
+    max_norm: float,
+    *,
+    clears: str = "at every step",
+    clips: bool = True,
+    sets_mode_first: bool = True,
+    validates_with_dropout: bool = False,
+) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    losses = []
+    for epoch, batches in enumerate(epochs):
+        if sets_mode_first or epoch:
+            model.train()
+        for number, batch in enumerate(batches):
+            if clears == "at every step" or (clears == "at every epoch" and number == 0):
+                optimizer.zero_grad()
+            if not clips:  # too early to have an effect, unless there are gradients of earlier steps
+                nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            _loss(model, batch).backward()
+            if clips:
+                nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+            optimizer.step()
+        with torch.no_grad():
+            losses.append(_loss(model.train(validates_with_dropout), validation).item())
+    return losses
+
+
+def _loss(model: nn.Module, examples: Examples) -> Tensor:
+    states, expected = examples
+    return F.cross_entropy(model(states), expected)
+
+
+_WRONG_MODES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    (
+        "the first epoch in another mode",
+        "The model is put into training mode only after the first validation. In which mode is it before that, if it "
+        "has just been evaluated when your function is called?",
+        {"sets_mode_first": False},
+    ),
+    (
+        "validated in training mode",
+        "Dropout is still active while you compute the validation loss. It belongs to training only.",
+        {"validates_with_dropout": True},
+    ),
+)
+_WRONG_STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("", {}),
+    (", and some steps are too long", {"clips": False}),
+    (", and the later steps of an epoch are wrong", {"clears": "at every epoch"}),
+    (", and the steps are wrong, too", {"clips": False, "clears": "at every epoch"}),
+)
+for _title, _hint, _mode in _WRONG_MODES:
+    for _also, _steps in _WRONG_STEPS:
+        train_and_validate.mistake(_title + _also, _hint)(partial(_train, **_mode, **_steps))
+
+
+@train_and_validate.mistake(
+    "the model never changes",
+    "The loss is the same after every epoch. Is there a step, and do the weights have a gradient when it is taken?",
+)
+def _(
+    model: nn.Module, epochs: list[list[Examples]], validation: Examples, learning_rate: float, max_norm: float
+) -> list[float]:
+    return [_loss(model.eval(), validation).item() for _ in epochs]
+
+
+@train_and_validate.mistake(
+    "only the first step is right",
+    "Each later step still contains the gradients of all steps before it. What does `backward` do with a gradient that "
+    "is already there?",
+)
+def _(
+    model: nn.Module, epochs: list[list[Examples]], validation: Examples, learning_rate: float, max_norm: float
+) -> list[float]:
+    return _train(model, epochs, validation, learning_rate, max_norm, clears="never")

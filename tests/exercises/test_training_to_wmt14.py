@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from exercises.bugs import _body, _compile
 from exercises.checks import gpu_performance as gpu
 from exercises.checks import wmt14
 from exercises.checks.two_mistakes import ExerciseWithPairs
@@ -226,6 +227,32 @@ def test_the_logarithm_of_a_softmax_is_told_by_its_name(name: str) -> None:
     for mistake in TOPICS["training" if name == "batch_loss" else "transformer_family"].exercises[name].mistakes:
         if mistake.title in ("the logarithm of zero", "NaN for large logits"):
             assert "`log_softmax`" in mistake.hint
+
+
+CLEAR, STEP = "        optimizer.zero_grad()\n", "        optimizer.step()"
+CLIP = "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
+TRAIN, APPEND = "    model.train()\n", "        losses.append(F.cross_entropy(model(states), expected).item())"
+
+
+@pytest.mark.parametrize(
+    ("moved", "to", "title"),
+    [
+        (CLEAR, CLEAR + STEP, "the model never changes"),
+        (CLEAR, "", "only the first step is right"),
+        (CLIP, "", "1 of 3 bugs left: some steps are too long"),
+        (CLIP, f"{STEP}\n{CLIP}", "1 of 3 bugs left: some steps are too long"),
+        (TRAIN, f"{APPEND}\n{TRAIN}", "the first epoch in another mode"),
+        ("    model.eval()\n", "", "validated in training mode"),
+        (CLEAR, f"{STEP}\n{CLEAR}", "✓"),
+    ],
+)
+def test_wrong_repairs_of_a_training_loop_are_told(moved: str, to: str, title: str) -> None:
+    exercise = TOPICS["training"].exercises["train_and_validate"]
+    body = _body(exercise.reference).replace(moved, "")
+    place = next((line for line in (STEP, APPEND) if line in to), None)
+    body = body.replace(place, to) if place else body
+    judged = exercise.judge(_compile(exercise.reference, body))
+    assert (judged or "✓").splitlines()[0] == title
 
 
 # 12 decoding ----------------------------------------------------------------------------------------------------------
