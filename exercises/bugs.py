@@ -52,7 +52,7 @@ def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
         if body.count(bug.right) != 1:
             raise ValueError(f"{bug.right!r} occurs {body.count(bug.right)} times in {exercise.name}; it must be once")
     exercise.given_code = _replace(body, {bug.right: bug.wrong for bug in bugs})
-    for states in itertools.product(*([None, bug, *bug.repairs] for bug in bugs)):
+    for states in itertools.product(*([bug, None, *bug.repairs] for bug in bugs)):
         wrong = {bug.right: state.wrong for bug, state in zip(bugs, states, strict=True) if state}
         if wrong:
             title, hint = _describe(states)

@@ -373,16 +373,17 @@ check("grouped_attention", grouped_attention)
 # ★★★ · 20 minutes · §3.2.2
 #
 # Most bugs in a neural network raise no error: the shapes fit, the loss goes down, and the model is merely worse than it should be. The layer of self-attention below has **three bugs** of this kind. It has no biases; the rest is as
-# in the chapter. Correct the code, then delete the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+# in the chapter. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
 #
-# Reading the code again and again is the slow way. It's faster to call the function (without that line) on inputs for which you know something about the result, and to see whether it is true. The hint suggests three such experiments.
+# In code this short, you may find bugs by reading. In a large model you can't, so practise what works there: call the function on inputs for which you know something about the result, and see whether it is true. The hint suggests three such experiments.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# w_value such that all values are the same vector, and w_output the identity: what is a weighted average of equal vectors?
-# two positions of x exchanged: what should happen to the two outputs, and to the others?
-# one head, then several: what does the size of the scores depend on, and what are they divided by?
+# one head; the first feature of each position is 1, and w_value reads only that: what is an average of equal vectors?
+# several heads; two positions of x swapped: what should happen to their outputs, and to the others?
+# two heads that do the same as one: x joined with itself, and each matrix twice on the diagonal (torch.block_diag)
+#     the result should be that of the single head, twice (find the bug of the second experiment first)
 # ```
 # </details>
 # <details><summary>Help: <code>view size is not compatible with input tensor's size and stride</code></summary>

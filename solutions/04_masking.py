@@ -268,21 +268,21 @@ check("shift_target", shift_target)
 # %% [markdown]
 # ## 6 · Find the bugs
 #
-# ★★★ · 20 minutes · §3.2.3
+# ★★☆ · 15 minutes · §3.2.3
 #
 # The function below goes all the way from token ids to the outputs of the decoder's masked self-attention. To keep it short, there is only one head, and the embeddings themselves are the queries, keys and values. The code runs without
-# an error and returns the right shapes, but it has **three bugs**, all of them in the masking. Correct the code, then delete the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+# an error and returns the right shapes, but it has **three bugs**, all of them in the masking. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
 #
-# You could compare each line with what you have written above, but in a larger model there is nothing to compare with. So look for the bugs by experiments: call the function (without that line) on inputs for which you know something about the result, and see whether it is true.
-# A decoder makes two promises that you can test in this way: no output depends on a later token, and the output of a word doesn't depend on padding. For the token ids 0 to 9, `torch.randn(10, 4)` is a good enough embedding.
+# You could compare each line with what you have written above, but in a larger model there is nothing to compare with. So look for the bugs by experiments: call the function on inputs for which you know something about the result, and see whether it is true.
+# You can test three promises in this way: each output is a weighted average, no output depends on a later token, and the output of a word doesn't depend on padding. For the token ids 0 to 9, `torch.randn(10, 4)` is a good enough embedding, and 0 can be the padding.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# an embedding of ones, four per token, and no padding: what is a weighted average of equal vectors?
+# torch.ones(10, 4) as the embedding, and no padding: what is a weighted average of equal vectors?
 # the last token of a sentence replaced by another one: which outputs may change?
 # two padding tokens in front of a sentence: what should happen to the outputs of its words?
-# (in front, because the causal mask alone would hide padding at the end)
+# (in front, because the causal mask alone would hide padding at the end; find the first two bugs before this one)
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (4) at non-singleton dimension 0</code></summary>

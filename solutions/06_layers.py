@@ -312,16 +312,16 @@ for number, weight in enumerate(weights, 1):
 #
 # ★★☆ · 15 minutes · §3.1
 #
-# A stack of pre-norm encoder layers. It runs, and the shapes are right, but it has **three bugs**, each in a different line. Correct the code, then delete the line that says *not done yet*.
+# A stack of pre-norm encoder layers. It runs, and the shapes are right, but it has **three bugs**, each in a different line. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left.
 #
-# The functions in `layers` can be anything, and that makes bugs easy to find: call `encoder` (without that line) with functions so simple that you know the result, such as one that returns 0 everywhere. The hint suggests three experiments.
+# The functions in `layers` can be anything, and that makes bugs easy to find: call `encoder` with functions so simple that you know the result. Let a sublayer return 0 everywhere, a norm double what it gets, and the final norm change nothing. The hint suggests three experiments.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# all sublayers return 0: what should a pre-norm layer do with x?
-# one layer, and its result once more through the second layer: is that the same as both layers at once?
-# exchange one of the four functions of a layer: does the result change, whichever you choose?
+# all sublayers return 0, all norms double, the final norm changes nothing: what should the stack do with x?
+# two layers in one call, or the first alone and then the second alone on its result: is it the same?
+# one layer; replace its four functions one at a time: does the result change each time?
 # ```
 # </details>
 # <details><summary>Help: <code>cannot access local variable 'normed' where it is not associated with a value</code></summary>

@@ -367,10 +367,10 @@ check("average_checkpoints", average_checkpoints)
 #
 # ★★★ · 20 minutes
 #
-# The function below trains a model and computes the validation loss after each epoch. It runs without an error, and in the example below the loss falls, yet it has **three bugs**. Correct the code, then delete the line that says
-# *not done yet*. To repair a bug, it's enough to change or move one line.
+# The function below trains a model and computes the validation loss after each epoch. It runs without an error, and in the example below the loss falls, yet it has **three bugs**. Delete the line that says
+# *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. To repair a bug, it's enough to change or move one line.
 #
-# A falling loss doesn't reveal these bugs. What does are small experiments whose result you know beforehand: call the function (without that line) in a cell of your own, and see whether it does what it must. The hint suggests three
+# A falling loss doesn't reveal these bugs. What does are small experiments whose result you know beforehand: call the function in a cell of your own, and see whether it does what it must. The hint suggests three
 # experiments. A call may look like this:
 #
 # ```python

@@ -399,11 +399,11 @@ check("beam_search", beam_search)
 #
 # In practice, a whole batch of sentences is translated at once. They end at different steps, so each row of the result is filled with pad after its eos. The code below is greedy search for a batch. Its
 # model reads the source sentences, and a tensor with the tokens so far, a row for each sentence. The search also returns the score of each translation, the sum of the log-probabilities of its
-# tokens, eos included. For a single sentence, both results are right. For several, they often aren't: the code has **three bugs**, and none of them raises an error. Correct them, then delete
-# the line that says *not done yet*. Each bug is in a different line, and a line is enough to repair it.
+# tokens, eos included. For a single sentence, both results are right. For several, they often aren't: the code has **three bugs**, and none of them raises an error. Delete
+# the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough. (When one is repaired, the results may look worse, because another one comes to light.)
 #
-# Reading the code again and again is the slow way. It's faster to call the function (without that line) on batches for which you know something about the result, and to see whether it is true.
-# `toy_model` is made for this. To it, a source is just a number: source n is translated with n tokens and eos, each with probability 0.5. So source 0 ends at once, and source 99 reaches
+# Call the function on batches for which you know something about the result, and see whether it is true.
+# `toy_model` is made for this. Its sources are just numbers: source n is translated with n tokens and eos, each with probability 0.5, so each adds log 0.5 = -0.69 to the score. Source 0 ends at once, and source 99 reaches
 # any limit up to 99. The tokens are 0 for eos, 1 for bos, 2 for pad, and three words. The next cell shows the probabilities of the first token for sources 5 and 0. To translate both:
 #
 # ```python
@@ -434,9 +434,7 @@ toy_model(torch.tensor([5, 0]), torch.tensor([[1], [1]])).exp()
 
 # %% tags=["answer"]
 # answer: greedy_batch
-def greedy_batch(
-    model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int
-) -> tuple[Tensor, Tensor]:
+def greedy_batch(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
     """Greedy search for a whole batch.
 
     model: sources, and the tokens so far, (batch, length) → log-probabilities of the next, (batch, vocab_size)

@@ -1570,7 +1570,8 @@ add_bugs(
     Bug(
         "sentences go on after eos",
         "Translate a sentence that ends at once together with a long one, and read its row from left to right. What "
-        "does your code know about a sentence one step after its eos, and what two steps after it?",
+        "does your code know about a sentence one step after its eos, and what two steps after it? (If you have "
+        "changed that line: `|` binds more tightly than `==`.)",
         "ended | (newest == eos)",
         "newest == eos",
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exercises.bugs import Bug, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Exercise, Topic
 
 from .test_checks import ALL
@@ -42,6 +42,22 @@ def test_every_combination_of_bugs_is_named() -> None:
     )
     assert str(exercise.judge(lambda x: sum(map(abs, x)) / len(x) - 1)).startswith("all 2 bugs left\n")
     assert exercise.judge(lambda x: sum(x) / len(x)) is None
+
+
+def test_a_wrong_repair_is_named_with_the_number_of_other_bugs() -> None:
+    exercise = make_exercise()
+    squares = WrongRepair("a sum of squares", "Nothing should be squared.", "sum(n * n for n in x)")
+    add_bugs(exercise, LENGTH, Bug(SUM.symptom, SUM.experiment, SUM.right, SUM.wrong, (squares,)))
+    assert exercise.judge(lambda x: sum(n * n for n in x) / len(x)) == "a sum of squares\nNothing should be squared."
+    assert exercise.judge(lambda x: sum(n * n for n in x) / len(x) - 1) == (
+        "a sum of squares (1 other bug left)\nNothing should be squared."
+    )
+
+
+def test_bugs_may_contain_the_right_code_of_others() -> None:
+    exercise = make_exercise()
+    add_bugs(exercise, Bug("", "", "sum(x)", "len(x)"), Bug("", "", "len(x)", "sum(x)"))
+    assert exercise.given_code == "total = len(x)  # a comment stays\nreturn total / sum(x)"
 
 
 @pytest.mark.parametrize("right", ["max(x)", "x"])

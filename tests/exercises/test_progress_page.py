@@ -53,10 +53,10 @@ def page(course: Path) -> str:
 
 def test_it_shows_what_is_solved_wrong_and_open(page: str) -> None:
     texts = Reader(page).texts
-    assert texts.count("solved") == 1 and texts.count("wrong") == 3 and texts.count("open") == 7
-    assert "My exercises: 1 of 11 solved" in texts
+    assert texts.count("solved") == 1 and texts.count("wrong") == 3 and texts.count("open") == 8
+    assert "My exercises: 1 of 12 solved" in texts
     first = texts.index("04 masking", texts.index("04 masking") + 1)
-    assert texts[first + 1] == "1 of 6 solved, about 50 minutes left"
+    assert texts[first + 1] == "1 of 6 solved, about 45 minutes left"
     assert texts[first + 2 : first + 6] == ["✓", "solved", "1 · Padding mask", "★☆☆"]
 
 
@@ -89,12 +89,12 @@ def test_it_needs_no_network(page: str) -> None:
 
 def test_the_badge_is_an_image_with_the_same_text_as_its_markdown(course: Path, page: str) -> None:
     image = ElementTree.fromstring((course / "mine.svg").read_text("utf-8"))
-    label = "Transformer course: 1 of 11 exercises solved"
+    label = "Transformer course: 1 of 12 exercises solved"
     assert image.get("aria-label") == label
     assert f"![{label}](mine.svg)" in Reader(page).texts
     assert list(status(root=course))[-1] == f"badge: ![{label}](progress.svg)"
     bar = next(part for part in image if part.get("height") == "4")
-    assert bar.get("width") == "11.8", "an eleventh of 130"
+    assert bar.get("width") == "10.8", "a twelfth of 130"
 
 
 @pytest.mark.parametrize(("solved", "text"), [([], "about 70 minutes left"), (["all"], "Well done!")])
