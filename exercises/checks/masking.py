@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from exercises.bugs import Bug, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.relations import Finding, Wrong
 from exercises.restrictions import BUILT_IN, forbid
@@ -726,6 +726,20 @@ add_bugs(
         "does. Which one, and which cell of the mask lets its query see that token?",
         "tril()",
         "tril(diagonal=1)",
+        (
+            WrongRepair(
+                "off by one: a position can't attend to itself",
+                "A position can no longer attend to the next one, but not to itself either. Give the function a single "
+                "token: its output should be its own vector.",
+                "tril(diagonal=-1)",
+            ),
+            WrongRepair(
+                "the wrong triangle",
+                "Each position now attends to itself and to later ones. Replace the first token of a sentence by "
+                "another one: all outputs should change.",
+                "triu()",
+            ),
+        ),
     ),
     Bug(
         "outputs depend on padding",
@@ -733,6 +747,15 @@ add_bugs(
         "change. Print the mask of this sentence: which cells should be False, but aren't?",
         "[:, None, None, :]",
         "[:, None, :, None]",
+        (
+            WrongRepair(
+                "the axis of the heads is missing in the mask",
+                "The scores have the shape (batch, heads, query, key). Your mask has one axis less, so its sentences "
+                "line up with the heads, and every sentence gets the mask of the first one. Batches of one sentence "
+                "don't show this.",
+                "[:, None]",
+            ),
+        ),
     ),
 )
 
@@ -791,25 +814,6 @@ def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
 
 
 @decoder_self_attention.mistake(
-    "off by one: a position can't attend to itself",
-    "A position can no longer attend to the next one, but not to itself either. Give the function a single token: its "
-    "output should be its own vector.",
-)
-def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
-    return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id).tril(-1))
-
-
-@decoder_self_attention.mistake(
-    "the wrong triangle",
-    "Each position now attends to itself and to later ones. Replace the first token of a sentence by another one: "
-    "all outputs should change.",
-)
-def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
-    mask = masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(1)).transpose(-2, -1)
-    return _decoder_self_attention(ids, embedding, mask)
-
-
-@decoder_self_attention.mistake(
     "the queries of padding are hidden as well",
     "Padding is hidden as a key, and that is right, but its own queries can't attend to anything either. A mask "
     "shows which keys a query may attend to, and the outputs of padding aren't used anyway.",
@@ -817,12 +821,3 @@ def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
 def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
     queries = masks.padding_mask(ids, pad_id).transpose(-2, -1)
     return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id) & queries)
-
-
-@decoder_self_attention.mistake(
-    "the axis of the heads is missing in the mask",
-    "The scores have the shape (batch, heads, query, key). Your mask has one axis less, so its sentences line up with "
-    "the heads, and every sentence gets the mask of the first one. Batches of one sentence don't show this.",
-)
-def _(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:
-    return _decoder_self_attention(ids, embedding, masks.target_mask(ids, pad_id).transpose(0, 1))
