@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from exercises.bugs import Bug, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import RefusedError, Topic
 from exercises.compare import type_with_article
 from exercises.tensors import is_tensor
@@ -1581,6 +1581,19 @@ add_bugs(
         "steps may the score of a sentence change?",
         "values.masked_fill(ended, 0)",
         "values",
+        (
+            WrongRepair(
+                "the log-probability of eos is missing",
+                "The model has generated eos like every other token, so its log-probability belongs to the score. In "
+                "the step in which a sentence ends, had it ended before?",
+                "values.masked_fill(ended | (newest == eos), 0)",
+            ),
+            WrongRepair(
+                "only the steps after eos count",
+                "Your mask is the wrong way round: the score changes only after a sentence has ended.",
+                "values.masked_fill(~ended, 0)",
+            ),
+        ),
     ),
 )
 
@@ -1651,28 +1664,11 @@ def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: i
 
 
 @greedy_batch.mistake(
-    "the log-probability of eos is missing",
-    "The model has generated eos like every other token, so its log-probability belongs to the score. In the step in "
-    "which a sentence ends, had it ended before?",
-)
-def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
-    return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: now)
-
-
-@greedy_batch.mistake(
     "only the log-probability of eos is left out",
     "You leave out the log-probability of eos, which belongs to the score, but add those of the steps after it.",
 )
 def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
     return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: now & ~before)
-
-
-@greedy_batch.mistake(
-    "only the steps after eos count",
-    "Your mask is the wrong way round: the score changes only after a sentence has ended.",
-)
-def _(model: BatchModel, sources: Tensor, bos: int, eos: int, pad: int, limit: int) -> tuple[Tensor, Tensor]:
-    return _greedy_batch(model, sources, bos, eos, pad, limit, skips=lambda before, now: ~before)
 
 
 @greedy_batch.mistake(
