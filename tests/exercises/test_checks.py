@@ -614,6 +614,37 @@ def grouped_by_index(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return package_attention(query, key[:, group], value[:, group])[0]
 
 
+def self_attention_by_chunks(x: Tensor, *matrices: Any) -> Tensor:
+    *projections, w_output, n_heads = matrices
+    query, key, value = ([*(x @ w.mT).chunk(n_heads, dim=2)] for w in projections)
+    heads = [package_attention(q, k, v)[0] for q, k, v in zip(query, key, value, strict=True)]
+    return torch.cat(heads, dim=-1) @ w_output.mT
+
+
+def self_attention_by_permute(x: Tensor, *matrices: Any) -> Tensor:
+    *projections, w_output, n_heads = matrices
+    shape = (x.size(0), x.size(1), n_heads, -1)
+    query, key, value = (nn.functional.linear(x, w).reshape(shape).permute(0, 2, 1, 3) for w in projections)
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key) * query.size(-1) ** -0.5
+    heads = torch.einsum("bhqk,bhkd->bqhd", nn.functional.softmax(scores, -1), value)
+    return nn.functional.linear(heads.flatten(2), w_output)
+
+
+def encoder_in_place_of_x(x: Tensor, layers: Any, final_norm: Any) -> Tensor:
+    for norm_1, attend, norm_2, feed_forward in layers:
+        x = x + attend(norm_1(x))
+        x = feed_forward(norm_2(x)) + x
+    return final_norm(x)
+
+
+def encoder_by_recursion(x: Tensor, layers: Any, final_norm: Any) -> Tensor:
+    if not layers:
+        return final_norm(x)
+    for norm, sublayer in (layers[0][:2], layers[0][2:]):
+        x = x + sublayer(norm(x))
+    return encoder_by_recursion(x, layers[1:], final_norm)
+
+
 def padding_by_ne(ids: Tensor, pad_id: int) -> Tensor:
     return torch.ne(ids, pad_id).reshape(ids.size(0), 1, 1, -1)
 
@@ -1340,6 +1371,10 @@ OTHERS = [
     ("layer_cost", cost_by_heads),
     ("grouped_attention", grouped_by_reshape),
     ("grouped_attention", grouped_by_index),
+    ("self_attention", self_attention_by_chunks),
+    ("self_attention", self_attention_by_permute),
+    ("encoder", encoder_in_place_of_x),
+    ("encoder", encoder_by_recursion),
     ("padding_mask", padding_by_ne),
     ("causal_mask", causal_by_comparison),
     ("target_mask", target_by_product),
