@@ -22,8 +22,8 @@ from transformer.checkpoint import read_settings
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import evaluate_runs, read_scores
-from transformer.files import write_atomically
+from transformer.evaluation.evaluate import evaluate_runs
+from transformer.files import read_json, write_atomically
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions
@@ -325,7 +325,7 @@ def _evaluate(folder: Path, beam_size: int, mirror: str | None) -> dict[str, Any
     device = choose_device()
     for _ in evaluate_runs([folder], device, beam_size=beam_size, mirror=mirror):
         pass
-    report = read_scores(folder / "test.scores.json")
+    report = read_json(folder / "test.scores.json")
     test_set, settings = report["test_set"], report["settings"]
     return {
         "corpus": without_folders(test_set["corpus"]),
@@ -404,7 +404,7 @@ def _summary(row: dict[str, Any]) -> str:
 def _read_row(output: Path, name: str, label: str, seed: int) -> dict[str, Any] | None:
     """Return the row of a run from the experiment's results file, or None."""
     path = output / f"{name}.json"
-    rows = read_scores(path)["rows"] if path.exists() else []
+    rows = read_json(path)["rows"] if path.exists() else []
     return next((row for row in rows if (row["label"], row["seed"]) == (label, seed)), None)
 
 
@@ -412,7 +412,7 @@ def _write_row(output: Path, name: str, row: dict[str, Any]) -> None:
     """Write a row into the experiment's results file in place of the same run's; sort the rows like the variants."""
     path, experiment = output / f"{name}.json", EXPERIMENTS[name]
     order = list(experiment.variants)
-    rows = read_scores(path)["rows"] if path.exists() else []
+    rows = read_json(path)["rows"] if path.exists() else []
     key = (row["label"], row["seed"])
     indices = [i for i, old in enumerate(rows) if (old["label"], old["seed"]) == key]
     if indices:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer import __version__
-from transformer.config import DROPOUTS, ModelConfig, TrainingConfig, update_old_settings
+from transformer.config import DROPOUTS, ModelConfig, TrainingConfig, with_defaults
 from transformer.errors import UserError
 from transformer.files import InvalidFileError, convert, read_bytes, read_json, read_rows, write_atomically
 from transformer.model import Transformer
@@ -300,7 +300,7 @@ def _last_checkpoint(folder: Path) -> str | None:
 def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     """Read a ``recipe.json`` or a checkpoint's JSON file, and check the values that the course uses.
 
-    Settings from earlier versions get their current names.
+    Settings that were added after the file was written get their defaults.
 
     Args:
         path: the file.
@@ -318,7 +318,7 @@ def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     for name, expected in FIELD_TYPES.items():
         if name in values and not is_dataclass(expected):
             convert(values[name], expected, f"{path}: {name}")
-    values = update_old_settings(values)
+    values = with_defaults(values)
     for name, expected in FIELD_TYPES.items():
         if name in values and is_dataclass(expected):
             convert(values[name], expected, f"{path}: {name}")

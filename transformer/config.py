@@ -197,57 +197,17 @@ class TrainingConfig:
             raise UserError(f"training.seed must be at most {MAX_SEED:,}; got {self.seed}")
 
 
-OLD_NAMES: dict[str, dict[str, str]] = {
-    "data": {"train_pairs": "max_train_pairs", "name_variation": "augmentation"},
-    "cleaning": {
-        "min_tokens": "min_words",
-        "max_tokens": "max_words",
-        "drop_control": "drop_control_characters",
-    },
-    "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout", "initialisation": "initialization"},
-    "training": {
-        "accumulate": "gradient_accumulation_steps",
-        "rate_factor": "learning_rate_factor",
-        "smoothing": "label_smoothing",
-        "clip": "max_grad_norm",
-        "validate_sentences": "validation_sentences",
-        "keep": "keep_checkpoints",
-    },
-}
-"""Settings that had another name in earlier versions, by the section of the file they are in."""
-
-OLD_VALUES: dict[str, dict[str, str]] = {
-    "tie_embeddings": {"two": "decoder", "three": "all"},
-    "attention": {"readable": "explicit"},
-}
-"""Values that had another name."""
-
-
-def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
-    """Translate the settings in a file from an earlier version to the current names and values.
-
-    Settings that the file lacks, because they were added later, get their defaults. Settings with current names pass
-    through unchanged.
+def with_defaults(saved: dict[str, Any]) -> dict[str, Any]:
+    """Return settings from a file with the defaults of those that were added later.
 
     Args:
         saved: the content of a ``recipe.json`` or of a checkpoint's JSON file.
 
     Returns:
-        The same content, with its sections ``data``, ``model`` and ``training`` updated where it has them.
+        The same content; its sections ``model`` and ``training``, where it has them, have all settings.
     """
-    updated = dict(saved)
-    defaults = {"data": {"augmentation": 0.0}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
-    for section, settings in defaults.items():
-        if not isinstance(saved.get(section), dict):
-            continue
-        for name, value in saved[section].items():
-            name = OLD_NAMES[section].get(name, name)
-            settings[name] = OLD_VALUES.get(name, {}).get(str(value), value)
-        if isinstance(settings.get("cleaning"), dict):
-            names = OLD_NAMES["cleaning"]
-            cleaning = {names.get(name, name): value for name, value in settings["cleaning"].items()}
-            settings["cleaning"] = {"min_language_probability": 0.0} | cleaning
-        if settings.get("pad_id") == 0:  # no longer a setting: it is always PAD
-            del settings["pad_id"]
-        updated[section] = settings
-    return updated
+    defaults = {"model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
+    sections = {
+        name: settings | saved[name] for name, settings in defaults.items() if isinstance(saved.get(name), dict)
+    }
+    return saved | sections

@@ -28,8 +28,6 @@ from tabulate import tabulate
 from book.everyday import HUNDREDS, RIGHT, count_right, read_judgements, read_sentences
 from transformer.bench import report
 from transformer.bench.runner import Measurement
-from transformer.config import OLD_NAMES
-from transformer.evaluation.evaluate import read_scores
 from transformer.files import read_rows
 from transformer.plots import style
 from transformer.plots.curves import curves
@@ -120,7 +118,7 @@ def highlights(root: Path) -> list[Part]:
     """Return a table of the main figures, each with a link to its section. Those without a file are left out."""
     folder, lines = root / "book" / "results", []
     if (path := folder / "multi30k.json").exists():
-        seeds = [score(row["test_sets"][-1], "BLEU") for row in seed_groups(read_scores(path)["rows"])["multi30k"]]
+        seeds = [score(row["test_sets"][-1], "BLEU") for row in seed_groups(read(path)["rows"])["multi30k"]]
         what = f"[Captions](#results-captions), English to German: recipe `multi30k`, mean of {len(seeds)} seeds"
         lines.append([what, f"{statistics.fmean(seeds):.1f} BLEU"])
     if (path := folder / "everyday-sentences.json").exists():
@@ -225,7 +223,7 @@ def experiment(root: Path, name: str) -> list[Part]:
     path = root / "book" / "results" / f"{name}.json"
     if not path.exists():
         return [MISSING]
-    results = read_scores(path)
+    results = read(path)
     rows = results["rows"]
     finished = [row for row in rows if not row["failed"]]
     tests = [test for row in finished for test in row["test_sets"]]
@@ -781,17 +779,8 @@ ORIGIN = ("date", "commit", "hardware and versions", "command")
 def origin(facts: Mapping[str, Any]) -> list[str]:
     """Return the columns of `ORIGIN` from a `provenance`."""
     hardware = f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}"
-    command = f"`{with_current_names(facts['command'])}`" if facts.get("command") else ""
+    command = f"`{facts['command']}`" if facts.get("command") else ""
     return [facts["date"], f"`{facts['commit']}`", f"{hardware}; {facts['versions']}", command]
-
-
-def with_current_names(command: str) -> str:
-    """Return an earlier command with the current names of its options, so that it can be run again."""
-    for section, names in OLD_NAMES.items():
-        for old, new in names.items():
-            old_option, new_option = (f"--{section}.{name}".replace("_", "-") for name in (old, new))
-            command = re.sub(rf"{re.escape(old_option)}(?![\w-])", new_option, command)
-    return command
 
 
 def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:
@@ -846,7 +835,7 @@ def describe(values: Mapping[str, Sequence[float]], digits: int = 1) -> str:
 def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Return the pretrained models that have been evaluated: name → folder and scores."""
     files = sorted((root / "transformer" / "models").glob("*/scores.json"))
-    return {path.parent.name: (path.parent, read_scores(path)) for path in files}
+    return {path.parent.name: (path.parent, read(path)) for path in files}
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], kind: str = "") -> str:
@@ -896,7 +885,7 @@ class ResultsDirective(SphinxDirective):
         for option, function in (("curves", learning_curves), ("same-loss", same_loss)):
             if option in self.options:
                 path = ROOT / "book" / "results" / f"{name}.json"
-                parts = [function(read_scores(path)["rows"])] if path.exists() else []
+                parts = [function(read(path)["rows"])] if path.exists() else []
         result: list[nodes.Node] = []
         for part in parts:
             if isinstance(part, str):

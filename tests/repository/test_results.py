@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from book._ext import results
-from book._ext.results import MISSING, Spread, change, second_opinion, section, with_current_names
+from book._ext.results import MISSING, Spread, change, second_opinion, section
 from book.everyday import HUNDREDS, confidence_interval, read_sentences
 from book.experiments import EXPERIMENTS
 from book.live_models import POOR
@@ -326,17 +326,10 @@ COMMANDS = sorted(
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
 def test_the_commands_on_the_page_have_options_that_exist(number: int) -> None:
-    options = re.findall(r"--([a-z]+)\.([\w-]+)", with_current_names(COMMANDS[number]))
+    options = re.findall(r"--([a-z]+)\.([\w-]+)", COMMANDS[number])
     known = {"data": DataConfig, "model": ModelConfig, "training": TrainingConfig}
     fields = {section: {field.name for field in dataclasses.fields(config)} for section, config in known.items()}
     assert all(name.replace("-", "_") in fields[section] for section, name in options)
-
-
-def test_renamed_options_are_replaced_as_a_whole() -> None:
-    command = "transformer train pocket --training.smoothing 0 --training.smoothing-more 1"
-    assert with_current_names(command) == (
-        "transformer train pocket --training.label-smoothing 0 --training.smoothing-more 1"
-    )
 
 
 def test_a_fine_tuned_run_names_the_model_that_it_started_from() -> None:

@@ -17,7 +17,6 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import read_scores
 from transformer.files import check_writable, convert, read_bytes, read_json, read_rows, write_atomically, write_output
 from transformer.models import find_model
 from transformer.training.run_folder import METRICS_KEYS, read_log, read_metrics, read_sessions
@@ -96,7 +95,7 @@ def test_a_wrong_value_in_the_data_settings_is_named(keys: str, value: object, m
 READERS = {
     "recipe.json": read_settings,
     "best.json": lambda path: load_checkpoint(path.parent, "best"),
-    "scores.json": read_scores,
+    "scores.json": read_json,
     "metrics.jsonl": lambda path: read_metrics(path.parent),
     "log.jsonl": lambda path: read_log(path.parent),
     "sessions.jsonl": lambda path: read_sessions(path.parent),

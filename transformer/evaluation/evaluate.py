@@ -21,11 +21,8 @@ from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
-from transformer.files import check_writable, read_json, write_output
+from transformer.files import check_writable, write_output
 from transformer.translator import Translator
-
-OLD_KEYS = {"beam": "beam_size", "alpha": "length_penalty", "cut": "truncated", "p": "p_value"}
-"""Keys of files with scores that had another name in earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -227,22 +224,6 @@ def _notes_on_changed_corpora(names: Sequence[str], recipes: Sequence[dict[str, 
             continue
         if not is_same:
             yield f"note: {corpus} has changed since {name} was trained, so the test set may also have changed"
-
-
-def read_scores(path: Path) -> dict[str, Any]:
-    """Read a JSON file with the scores of test sets; keys from earlier versions get their current names.
-
-    Raises:
-        InvalidFileError, UserError: as for `read_json`.
-    """
-
-    def with_current_keys(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {OLD_KEYS.get(key, key): with_current_keys(entry) for key, entry in value.items()}
-        return [with_current_keys(entry) for entry in value] if isinstance(value, list) else value
-
-    scores: dict[str, Any] = with_current_keys(read_json(path))
-    return scores
 
 
 def _weights_of(translator: Translator) -> str:

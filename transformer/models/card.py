@@ -13,7 +13,7 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.corpora import find_corpus, is_built_in
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import read_scores
+from transformer.files import read_json
 from transformer.inspection import parameter_counts
 from transformer.models import find_model, list_models
 from transformer.training.run_folder import METRICS_KEYS, RECIPE, read_metrics, read_sessions
@@ -66,7 +66,7 @@ def model_card(folder: Path, name: str) -> str:
     model, checkpoint = load_checkpoint(folder, BEST)
     recipe, scores, sessions = (
         read_settings(folder / RECIPE, RECIPE_KEYS),
-        read_scores(folder / SCORES),
+        read_json(folder / SCORES),
         read_sessions(folder),
     )
     layers = "layer" if model.config.n_layers == 1 else "layers"

@@ -90,16 +90,6 @@ class Progress:
         return self.step >= config.steps or 0 < config.patience <= self.validations_since_best
 
 
-OLD_PROGRESS = {
-    "accumulate": "gradient_accumulation_steps",
-    "without_gain": "validations_since_best",
-    "skipped": "skipped_steps",
-    "epoch_step": "batch_index",  # in earlier versions
-    "epoch_batches": "batch_index",
-}
-"""Fields of `Progress` that had another name in the checkpoints of earlier versions."""
-
-
 def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
     """Return whether a run with these metrics has taken all steps, or its patience has run out."""
     progress = Progress()
@@ -457,14 +447,12 @@ class Trainer:
             # If ``steps`` or ``average_steps`` has changed, the saved mean is that of other steps, and is dropped.
             if self.averaged is not None and int(state.get("averaged.n_averaged", 0)) == n_expected > 0:
                 self.n_averaged = n_expected
-                prefix = "averaged.module."  # as in the checkpoints of earlier versions
+                prefix = "averaged.weights."
                 mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
                 self.averaged.load_state_dict(mean, strict=False)
             if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
                 self.scaler.load_state_dict(metadata["scaler"])
-            fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
-            # Earlier versions did not save the number of processes: assume that it is the same.
-            self.progress = Progress(**{"world_size": self.context.world_size, **fields})
+            self.progress = Progress(**metadata["progress"])
             self.totals.skipped_steps.fill_(self.progress.skipped_steps)
             self._restore_random_state(state)
         except KeyError as error:
@@ -494,7 +482,7 @@ class Trainer:
             KeyError: if the checkpoint has no random state.
         """
         rank, world_size = self.context.rank, self.context.world_size
-        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())  # earlier versions saved only the first
+        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())
         if len(states) != world_size and rank:
             torch.manual_seed(self.config.seed + rank + self.progress.step)
             return
@@ -513,7 +501,7 @@ class Trainer:
         state |= optimizer_state(self.optimizers)
         if self.averaged is not None and self.n_averaged:
             state["averaged.n_averaged"] = torch.tensor(self.n_averaged)
-            state |= {f"averaged.module.{name}": p for name, p in self.averaged.named_parameters()}
+            state |= {f"averaged.weights.{name}": p for name, p in self.averaged.named_parameters()}
         return state
 
 

@@ -15,7 +15,7 @@ from transformer.config import ModelConfig
 from transformer.data.corpora import own_corpus_sha256, sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
-from transformer.evaluation.evaluate import evaluate_test_set, read_scores
+from transformer.evaluation.evaluate import evaluate_test_set
 from transformer.evaluation.metrics import paired_bootstrap, score_translations
 from transformer.model import Transformer
 from transformer.translator import Translator
@@ -71,19 +71,6 @@ def files(tmp_path: Path) -> list[str]:
 
 def lines(path: Path) -> list[str]:
     return path.read_text("utf-8").removesuffix("\n").split("\n")
-
-
-def test_scores_from_earlier_versions_get_the_present_keys(tmp_path: Path) -> None:
-    path = tmp_path / "test.scores.json"
-    before = {"settings": {"beam": 4, "alpha": 0.6}, "test_set": {"cut": 1}, "results": [{"metric": "BLEU", "p": 0.25}]}
-    now = {
-        "settings": {"beam_size": 4, "length_penalty": 0.6},
-        "test_set": {"truncated": 1},
-        "results": [{"metric": "BLEU", "p_value": 0.25}],
-    }
-    for saved in (before, now):
-        path.write_text(json.dumps(saved))
-        assert read_scores(path) == now
 
 
 def test_everything_is_kept_and_the_sacrebleu_command_agrees(

@@ -28,7 +28,7 @@ from transformer.provenance import provenance
 from transformer.training import run_folder as runs
 from transformer.training.loop import stop_signals, train
 from transformer.training.run_folder import read_log, read_metrics, read_sessions
-from transformer.training.trainer import OLD_PROGRESS, Progress, Trainer
+from transformer.training.trainer import Progress, Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -484,24 +484,6 @@ def test_a_run_resumes_with_activation_checkpointing(
     train_until(7, tmp_path / "run", data, monkeypatch)
     run_training(tmp_path / "run", data, activation_checkpointing=True)
     assert result(tmp_path / "run") == uninterrupted
-
-
-@pytest.mark.parametrize("batch_index", [name for name, new in OLD_PROGRESS.items() if new == "batch_index"])
-def test_a_checkpoint_of_an_earlier_version_is_resumed(
-    batch_index: str, tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its fields had other names, and it had no number of processes."""
-    run = tmp_path / "run"
-    train_until(7, run, data, monkeypatch)
-    old_names = {new: old for old, new in OLD_PROGRESS.items()} | {"batch_index": batch_index}
-    for name in step_checkpoints(run):
-        metadata = read_json(run / f"{name}.json")
-        new_fields = ("world_size", "log_loss_sum", "log_loss_tokens")
-        kept = {key: value for key, value in metadata["progress"].items() if key not in new_fields}
-        metadata["progress"] = {old_names.get(key, key): value for key, value in kept.items()}
-        (run / f"{name}.json").write_text(json.dumps(metadata))
-    run_training(run, data)
-    assert result(run) == uninterrupted
 
 
 def test_a_checkpoint_at_the_end_of_each_epoch(tmp_path: Path, data: PreparedData) -> None:
