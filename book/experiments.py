@@ -162,6 +162,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 *("--training.validate-every", "500", "--training.average-steps", "1000"),
             ]
         },
+        seeds=(1, 2),
     ),
     "optimizer-rates": Experiment(
         "Which learning rate suits Adam, and which Muon?",
