@@ -372,7 +372,7 @@ check("grouped_attention", grouped_attention)
 #
 # ★★★ · 20 minutes · §3.2.2
 #
-# Most bugs in a neural network raise no error: the shapes fit, the loss goes down, and the model is merely worse than it should be. The layer of self-attention below has **three bugs** of this kind. It has no biases; the rest is as
+# Many bugs in a neural network raise no error: the shapes fit, the loss falls, and the model is merely worse than it should be. The layer of self-attention below has **three bugs** of this kind. It has no biases; the rest is as
 # in the chapter. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
 #
 # In code this short, you may find bugs by reading. In a large model you can't, so practise what works there: call the function on inputs for which you know something about the result, and see whether it is true. The hint suggests three such experiments.

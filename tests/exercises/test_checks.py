@@ -99,9 +99,11 @@ MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercis
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
 def test_reference_is_right_and_enough_mistakes_are_known(exercise: Exercise) -> None:
     assert exercise.judge(exercise.reference) is None
-    hints = {mistake.title: mistake.hint for mistake in exercise.mistakes}
-    assert all(hints[mistake.title] == mistake.hint for mistake in exercise.mistakes)
-    assert len(exercise.mistakes) >= (5 if exercise.given_code is not None else len(hints)) >= 5
+    messages = [(mistake.title, mistake.hint) for mistake in exercise.mistakes]
+    if exercise.given_code is not None:
+        messages = [*set(messages)]  # several combinations of bugs have the same message
+    titles = [title for title, _ in messages]
+    assert len(set(titles)) == len(titles) >= 5
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=[f"{e.name}: {m.title}" for e, m in MISTAKES])

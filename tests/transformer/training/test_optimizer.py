@@ -149,7 +149,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(name: OptimizerName, bad:
 
 @pytest.mark.parametrize("name", ["adam", "muon"])
 def test_the_state_is_saved_under_the_names_of_the_optimizers(name: str) -> None:
-    """A checkpoint of an Adam run has the same names as in earlier versions."""
     model = model_with_gradients()
     optimizers = build_optimizers(model, name, CPU)  # type: ignore[arg-type]
     for optimizer in optimizers.values():
