@@ -834,7 +834,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **Test sentences were in the training data.** Captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
+# **Test sentences were in the training data.** This is called **data leakage**, and it makes scores too good, because memorised sentences count as translated ones. Captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
 
 # %%
 import random
@@ -1002,7 +1002,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # %% [markdown]
 # ## Exercises
 #
-# Fill in five blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches within a budget, and how to continue after an interruption. Each has a hint, and a check that tells you which mistake you made.
+# Fill in six blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches within a budget, how to continue after an interruption, and bugs to find in code that splits a corpus. Each has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab, where the last cell grades your answers:
 #   [09_data_and_batching](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/09_data_and_batching.ipynb).

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: data and batching
 #
-# Five blanks on the way from two text files to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
-# padding, batches with a budget, and how to continue after an interruption (§3.1 and §5.1 of the paper).
+# Six blanks on the way from two text files to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
+# padding, batches with a budget, how to continue after an interruption, and code with bugs to find (§3.1 and §5.1 of the paper).
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
 # [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
@@ -58,11 +58,12 @@ if "google.colab" in sys.modules:
 
 # %%
 from collections.abc import Callable
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
-from exercises.checks.data_and_batching import check, given
+from exercises.checks.data_and_batching import ENGLISH, GERMAN, check, given
 from transformer.data.tokenizer import BOS, EOS, PAD  # 1, 2 and 0
 
 SentencePair = tuple[str, str]  # a sentence and its translation
@@ -347,6 +348,71 @@ def read_on(order: Callable[[int], list[int]], epoch: int, step: int, count: int
 
 # %% tags=["nbval-check-output"]
 check("read_on", read_on)
+
+# %% [markdown]
+# ## 6 · Find the bugs
+#
+# ★★★ · 20 minutes
+#
+# A parallel corpus usually comes in two files without a validation set. The code below makes training and validation data from the lines of the two files. It should do three things:
+#
+# - Remove whitespace, such as line breaks, from both ends of each line.
+# - Drop a pair if one of its sides is empty.
+# - Choose validation data by a **hash** of the source, a number that `crc32` computes from its characters. All translations of a sentence then get into the same set, whatever else is in the corpus. With `every=20`, about one sentence in twenty becomes validation data.
+#
+# The code has **three bugs**, and none of them raises an error. Training on its result doesn't fail either: the model becomes worse, or its validation score too good. Delete
+# the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
+#
+# `ENGLISH` and `GERMAN`, in the next cell, are the lines of two small files. You can try your code on them, or on your own lists:
+#
+# ```python
+# train, valid = split_corpus(ENGLISH, GERMAN, every=2)
+# ```
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# read the training and the validation data pair by pair: is each a sentence and its translation?
+# print one pair with repr: are there characters that you don't see otherwise?
+# collect the sources of both sets: which ones do they have in common, and which should they?
+# ```
+# </details>
+# <details><summary>Help: <code>not enough values to unpack (expected 2, got 0)</code></summary>
+#
+# An empty list of pairs was unpacked with `zip(*pairs)`. If all pairs of a small corpus are dropped, nothing is left to unpack. You don't need this: the code has the pairs already.
+# </details>
+
+# %%
+for english, german in zip(ENGLISH, GERMAN, strict=True):
+    print(repr(english).ljust(18), repr(german))
+
+
+# %% tags=["answer"]
+# answer: split_corpus
+def split_corpus(
+    source_lines: list[str], target_lines: list[str], every: int
+) -> tuple[list[SentencePair], list[SentencePair]]:
+    """Make training and validation data from the lines of two files.
+
+    source_lines, target_lines: line i of one file is the translation of line i of the
+        other, and both have the same number of lines
+    every: one source sentence in this many, on average, becomes validation data
+    returns: the pairs of the training data, and those of the validation data, both
+        in their original order
+    """
+    ### BEGIN SOLUTION
+    sources = [line.strip() for line in source_lines]
+    targets = [line.strip() for line in target_lines]  # all whitespace, also the \r of Windows
+    pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s and t]  # empty lines go in pairs
+    is_valid = [crc32(s.encode()) % every == 0 for s, t in pairs]  # the source alone decides
+    train = [pair for pair, held_out in zip(pairs, is_valid, strict=True) if not held_out]
+    valid = [pair for pair, held_out in zip(pairs, is_valid, strict=True) if held_out]
+    return train, valid
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("split_corpus", split_corpus)
 
 # %% [markdown]
 # ## Done?

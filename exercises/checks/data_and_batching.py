@@ -3,10 +3,12 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import RefusedError, Topic
 from exercises.compare import equal
 from exercises.relations import Finding, Wrong
@@ -1368,3 +1370,158 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(lambda e: list(range(len(order(e)))), epoch, step, count)
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+_THANKS = ["Thank you.\n", "Thank you.\n", "Thank you.\n", "Stop!\n", "No.\n"]
+_DANKE = ["Danke.\n", "Vielen Dank.\n", "Danke schön.\n", "Halt!\n", "Nein.\n"]
+ENGLISH = ["Good morning!\n", "\n", *_THANKS, "See you!\n"]
+"""A file for the learner's own experiments."""
+GERMAN = [line.replace("\n", "\r\n") for line in ("Guten Morgen!\n", "Hallo!\n", *_DANKE, "Bis bald!\n")]
+"""Its translation, with the line breaks of Windows."""
+
+
+@topic.exercise(
+    {"source_lines": ENGLISH, "target_lines": GERMAN, "every": 2},
+    {"source_lines": _THANKS, "target_lines": _DANKE, "every": 2},
+    {"source_lines": ["Yes.\n", "\n", "No.\n"], "target_lines": ["Ja.\n", "Doch.\n", "Nein.\n"], "every": 2},
+    {"source_lines": ["Yes.\n", "No.\n", "Stop!\n"], "target_lines": ["Ja.\n", "\n", "Halt!\n"], "every": 2},
+    {"source_lines": ["\n", "Yes.\n"], "target_lines": ["\n", "Ja.\n"], "every": 1},
+    {"source_lines": ["Yes.\r\n", " No.\n"], "target_lines": ["\tJa. \r\n", "Nein."], "every": 2},
+    {"source_lines": ["Yes.\n", "No.\n"], "target_lines": ["Ja.\n", "\r\n"], "every": 3},
+    {
+        "source_lines": ["I sing.\n", "You sing.\n", "You sing.\n", "We sing.\n", "They sing.\n", "I sing.\n"],
+        "target_lines": [
+            "Ich singe.\n",
+            "Du singst.\n",
+            "Ihr singt.\n",
+            "Wir singen.\n",
+            "Sie singen.\n",
+            "Ich singe.\n",
+        ],
+        "every": 2,
+    },
+    results=("train", "valid"),
+    insight="Split by a hash of the source: then no sentence is in both sets, even when the corpus grows.",
+)
+def split_corpus(
+    source_lines: list[str], target_lines: list[str], every: int
+) -> tuple[list[SentencePair], list[SentencePair]]:
+    """Training and validation data from the lines of two files."""
+    sources = [line.strip() for line in source_lines]
+    targets = [line.strip() for line in target_lines]
+    pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s and t]
+    is_valid = [crc32(s.encode()) % every == 0 for s, t in pairs]
+    train = [pair for pair, held_out in zip(pairs, is_valid, strict=True) if not held_out]
+    valid = [pair for pair, held_out in zip(pairs, is_valid, strict=True) if held_out]
+    return train, valid
+
+
+add_bugs(
+    split_corpus,
+    Bug(
+        "after an empty line, the pairs are wrong",
+        "Put an empty line into one of the two files. Is every sentence after it still next to its own translation? A "
+        "line may only be removed together with the line of the same number in the other file.",
+        "[(s, t) for s, t in zip(sources, targets, strict=True) if s and t]",
+        "list(zip(filter(None, sources), filter(None, targets)))",
+        (
+            WrongRepair(
+                "pairs with an empty side are kept",
+                "The sentences are next to their translations now, but a pair in which one side is empty is useless, "
+                "too. Keep a pair only if both sides have text.",
+                "list(zip(sources, targets))",
+            ),
+            WrongRepair(
+                "pairs with one empty side are kept",
+                "You drop a pair only if both of its sides are empty. One empty side makes it useless, too.",
+                "[(s, t) for s, t in zip(sources, targets) if s or t]",
+            ),
+            WrongRepair(
+                "pairs with an empty target are kept",
+                "You drop a pair if its source is empty. An empty target makes it useless, too.",
+                "[(s, t) for s, t in zip(sources, targets) if s]",
+            ),
+            WrongRepair(
+                "pairs with an empty source are kept",
+                "You drop a pair if its target is empty. An empty source makes it useless, too.",
+                "[(s, t) for s, t in zip(sources, targets) if t]",
+            ),
+        ),
+    ),
+    Bug(
+        "whitespace stays at the end of a sentence",
+        "Look at the `repr` of a sentence from a file with the line breaks of Windows, and at a line that looks empty "
+        "in such a file.",
+        "targets = [line.strip()",
+        'targets = [line.rstrip("\\n")',
+        (
+            WrongRepair(
+                "spaces stay at the ends of a sentence",
+                "The line breaks are gone, but other whitespace isn't: spaces and tabs at either end of a sentence.",
+                'targets = [line.rstrip("\\r\\n")',
+            ),
+            WrongRepair(
+                "whitespace stays at the start of a sentence",
+                "The end of each sentence is clean, but spaces and tabs can also be at its start.",
+                "targets = [line.rstrip()",
+            ),
+        ),
+    ),
+    Bug(
+        "some sentences are in both sets",
+        "Give it a sentence with several translations. Which source sentences are in the training data and in the "
+        "validation data? What does the hash depend on?",
+        "crc32(s.encode())",
+        "crc32((s + t).encode())",
+        (
+            WrongRepair(
+                "the split depends on the target",
+                "Equal targets are in the same set now, but it is the sources that must not be in both sets.",
+                "crc32(t.encode())",
+            ),
+        ),
+    ),
+)
+
+
+@split_corpus.mistake(
+    "the two sets are swapped", "You return the validation data first. The training data comes first."
+)
+def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
+    train, valid = split_corpus.reference(source_lines, target_lines, every)
+    return valid, train
+
+
+@split_corpus.mistake(
+    "repeated pairs are dropped",
+    "You drop a pair that occurs before. Whether that is a good idea is another question: here, every pair with two "
+    "sides belongs to one of the sets.",
+)
+def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
+    train, valid = split_corpus.reference(source_lines, target_lines, every)
+    return list(dict.fromkeys(train)), list(dict.fromkeys(valid))
+
+
+@split_corpus.mistake(
+    "every n-th pair is held out",
+    "You choose the validation data by the place of a pair in the corpus. A sentence with several translations then "
+    "gets into both sets, and if a pair is added at the start, all others may change sets.",
+)
+def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
+    train, valid = split_corpus.reference(source_lines, target_lines, 1)
+    pairs = train + valid
+    return [pair for i, pair in enumerate(pairs) if i % every], pairs[::every]
+
+
+@split_corpus.mistake(
+    "validation sentences removed from the training data",
+    "No sentence is in both sets any more, but you took some out of the training data afterwards, so they are in "
+    "neither. A hash that depends on the source alone needs no repair.",
+)
+def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
+    pairs = split_corpus.reference(source_lines, target_lines, 1)[1]
+    valid = [(s, t) for s, t in pairs if crc32((s + t).encode()) % every == 0]
+    held_out = {s for s, _ in valid}
+    return [(s, t) for s, t in pairs if s not in held_out], valid

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -680,6 +681,14 @@ def batch_one_by_one(model: Any, sources: Tensor, bos: int, eos: int, pad: int, 
         rows.append(torch.tensor(row[1:]))
         scores.append(score)
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad), torch.tensor(scores)
+
+
+def split_in_a_loop(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[Any], list[Any]]:
+    train, valid = [], []
+    for source, target in zip(map(str.strip, source_lines), map(str.strip, target_lines), strict=True):
+        if "" not in (source, target):
+            (train if crc32(source.encode()) % every else valid).append((source, target))
+    return train, valid
 
 
 def greedy_by_recursion(model: Any, bos: int, eos: int, limit: int, so_far: tuple[int, ...] = ()) -> list[int]:
@@ -1389,6 +1398,7 @@ OTHERS = [
     ("n_best", ranked_by_tuples),
     ("beam_search", beam_without_dead_ends),
     ("greedy_batch", batch_one_by_one),
+    ("split_corpus", split_in_a_loop),
     ("ngram_counts", ngrams_by_zip),
     ("clipped_matches", matches_by_crossing_out),
     ("brevity_penalty", brevity_by_minimum),
