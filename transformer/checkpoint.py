@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -315,12 +315,9 @@ def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     for name in required:
         if name not in values:
             raise InvalidFileError(f"{path}: {name} is missing")
-    for name, expected in FIELD_TYPES.items():
-        if name in values and not is_dataclass(expected):
-            convert(values[name], expected, f"{path}: {name}")
     values = with_defaults(values)
     for name, expected in FIELD_TYPES.items():
-        if name in values and is_dataclass(expected):
+        if name in values:
             convert(values[name], expected, f"{path}: {name}")
     return values
 

@@ -8,7 +8,6 @@ cosines, a bias for the logits, and other ids for the special tokens.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import safetensors.torch
@@ -270,8 +269,8 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         path = folder / "pytorch_model.bin"
         try:
             weights = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
-            reason = shorten(" ".join(str(error).split()))
+        except Exception as error:  # for damaged files, the unpickler raises errors of many types
+            reason = shorten(" ".join(str(error).split())) or type(error).__name__
             raise UserError(f"cannot use the weights {path}: {reason}") from error
         if not isinstance(weights, dict) or not all(isinstance(weight, Tensor) for weight in weights.values()):
             raise UserError(f"cannot use the weights {path}: it doesn't hold a dictionary of tensors")

@@ -96,7 +96,6 @@ RECIPES: dict[str, Recipe] = {
             warmup_steps=300,
             validate_every=250,
             checkpoint_every=100,
-            keep_checkpoints=5,
         ),
     ),
     "wmt14-base": Recipe(

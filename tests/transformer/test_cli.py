@@ -709,6 +709,7 @@ def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokeniz
     assert (
         f"started from the weights of `{run.name}` (SHA-256 `{sha256}`)" in (tmp_path / "exported/CARD.md").read_text()
     )
+    main([*args, "--initial-model", f"{run.parent}/./{run.name}"])  # the same model, spelt differently
     assert "was started with other settings (--initial-model: " in fails(capsys, *args)  # they are random weights now
     assert "no run folder nowhere" in fails(capsys, *args, "--initial-model", "nowhere")
     for typed in (["--model.d-model", "64"], ["--model.d_model=64"]):  # also where it is the recipe's own value

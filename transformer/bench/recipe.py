@@ -138,13 +138,13 @@ def _training_steps(
         nonlocal trainer
         if number == 0:  # only now, so that the memory of the model is measured too
             settings = options.device, DistributedContext(), options.compiled
+            on_gpu = options.device.type == "cuda"
             with _training_data(recipe, options) as data:
                 trainer = Trainer(recipe.model, recipe.training, data, *settings)
-            on_gpu = options.device.type == "cuda"
-            if change:
-                change(trainer)
-            elif on_gpu:
-                trainer.fit_batch_to_memory()
+                if change:
+                    change(trainer)
+                elif on_gpu:
+                    trainer.fit_batch_to_memory()
             if options.compiled and trainer.training_module._compiled_call_impl is None:
                 raise RuntimeError("it could not be compiled")
             if on_gpu:  # forget the batches that didn't fit, and the uncompiled pass before the compilation

@@ -18,8 +18,8 @@ def table(rows: Sequence[Measurement], unit: str) -> str:
     for row in rows:
         cell = [row.name, row.error or number(row.speed), relative_time(rows[0], row)]
         if row.peak_memory:
-            relative = row.peak_memory / (rows[0].peak_memory or float("nan"))
-            cell += [f"{row.peak_memory / 2**20:,.0f} MiB", f"{relative:.2f} ×"]
+            relative = f"{row.peak_memory / rows[0].peak_memory:.2f} ×" if rows[0].peak_memory else ""
+            cell += [f"{row.peak_memory / 2**20:,.0f} MiB", relative]
         cells.append(cell + [""] * (len(header) - len(cell)))
     align = ["left", *(["right"] * (len(header) - 1))]
     return tabulate(cells, header, tablefmt="pipe", disable_numparse=True, colalign=align)

@@ -4,6 +4,7 @@ Interleaving spreads a slow moment of the machine over all implementations. Sepa
 and settings of one implementation from affecting the others.
 """
 
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -175,6 +176,7 @@ class Worker:
 
 def _serve(connection: Connection, prepare: Callable[[], Workload], options: BenchmarkOptions) -> None:
     """In the new process: prepare, warm up, then run a round each time that the benchmark asks for one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the benchmark, which then ends this process
     torch.set_num_threads(options.threads)
     if options.device.type == "cuda":
         configure_cuda(options.device.tf32)  # the settings of the benchmark's own process don't hold here

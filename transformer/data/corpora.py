@@ -10,7 +10,7 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain, islice
@@ -142,13 +142,15 @@ class FileCorpus:
         Raises:
             UserError: if one of these files cannot be read.
         """
-        manifest = asdict(self.manifest)
-        for key in ("base_urls", "description", "licence", "citation"):
-            del manifest[key]
-        if {"valid", "test"} <= self.manifest.splits.keys():
-            del manifest["hold_out_every"]  # nothing is held out
-        digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
-        parts = [part for parts in self.manifest.splits.values() for part in parts]
+        manifest = self.manifest
+        facts = {
+            "languages": manifest.languages,
+            "splits": manifest.splits,
+            "files": {name: file.digest for name, file in manifest.files.items()},
+            "hold_out_every": manifest.hold_out_every if self._missing else None,
+        }
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+        parts = [part for parts in manifest.splits.values() for part in parts]
         locations = [location for part in parts for location in part.values() if not self._is_remote(location)]
         local = [self._text_file(location, None).path for location in locations]
         for path in dict.fromkeys(local):

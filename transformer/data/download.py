@@ -206,7 +206,7 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
     start = _size(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as response:
-        if response.status_code == 416:  # there is nothing after it: it may be too long
+        if start and response.status_code == 416:  # there is nothing after it: it may be too long
             part.unlink()
             return _stream(session, url, part, file)
         response.raise_for_status()

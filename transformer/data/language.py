@@ -39,7 +39,8 @@ def language_probability(text: str, language: str) -> float:
     """Estimate the probability that a text is in a language.
 
     Short text, and text that is mostly names or numbers, often gets a probability between 0.01 and 0.5 even if it is in
-    that language; a sentence in another language usually gets less than 0.001.
+    that language; a sentence in another language usually gets less than 0.001. The probability of a text with thousands
+    of words can be far below 1, too.
 
     Args:
         text: a sentence, for example.

@@ -37,6 +37,7 @@ IN_WORDS = {
 }
 """The patterns in words, for messages."""
 MAX_SIZE = 10**15
+MAX_HOLD_OUT_EVERY = 10**6
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,9 @@ def _manifest(value: Any) -> Manifest:
     if files and not base_urls:
         raise _FieldError("files", "there are files to download, but no base_urls to download them from")
     held_out = members.get("hold_out_every")
-    if held_out is not None and (type(held_out) is not int or not 3 <= held_out <= 1000):
-        raise _FieldError("hold_out_every", f"expected a whole number from 3 to 1000; got {quote(held_out)}")
+    if held_out is not None and (type(held_out) is not int or not 3 <= held_out <= MAX_HOLD_OUT_EVERY):
+        expected = f"expected a whole number from 3 to {MAX_HOLD_OUT_EVERY:,}"
+        raise _FieldError("hold_out_every", f"{expected}; got {quote(held_out)}")
     return Manifest(
         languages=languages,
         splits={name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},

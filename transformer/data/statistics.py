@@ -226,7 +226,7 @@ def _corpus_table(data: PreparedData, config: DataConfig) -> str:
 
 def unused_pairs(data: PreparedData) -> str:
     """Describe how many pairs are in no split and why; "" if there are none."""
-    reason = f"held out of train, beyond the about {MAX_HELD_OUT:,} sentences that a split keeps"
+    reason = f"held out of train, beyond the roughly {MAX_HELD_OUT:,} sentences that a split keeps"
     return f"{data.n_unused:,} pairs that were {reason}" if data.n_unused else ""
 
 

@@ -248,8 +248,8 @@ def paired_bootstrap(first: Sequence[str], second: Sequence[str], references: Se
     comparisons = []
     for name, signature in signatures.items():
         first_result, second_result = cast(list[Any], results[name])
-        # For identical translations sacreBLEU's p-value is low, as if the difference were significant.
-        p_value = 1.0 if list(first) == list(second) else second_result.p_value
+        # If no resample shows a difference, sacreBLEU's p-value is 1/1001, as if the difference were significant.
+        p_value = 1.0 if first_result.score == second_result.score else second_result.p_value
         comparisons.append(Comparison(name, first_result.score, second_result.score, p_value, str(signature)))
     return comparisons
 

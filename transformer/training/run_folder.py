@@ -34,12 +34,13 @@ SESSION_KEYS = ("step", "date", "command", "commit", "machine", "device", "threa
 NOT_COMPARED = {
     "description",
     "text_sha256",
+    "initial_model.name",
     "training.log_every",
     "training.checkpoint_each_epoch",
     "training.keep_checkpoints",
 }
-"""Settings that don't affect what is learned; the description, which only old runs have; and the hash of the text,
-which is compared separately."""
+"""Settings that don't affect what is learned; the description, which only old runs have; the hash of the text, which is
+compared separately; and the name of the initial model, which its hash identifies."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: they change the memory and time of
 a step, not its number of tokens. (With another number of accumulation steps, a step contains different pairs.)"""

@@ -240,3 +240,5 @@ def test_the_table_compares_with_the_first_implementation() -> None:
         ["without memory", "25.0", "4.00 ×", "", ""],
         ["missing", NOT_INSTALLED, "", "", ""],
     ]
+    *_, theirs = table([Measurement("ours", error="failed: x"), rows[1]], "tokens/s").splitlines()
+    assert [cell.strip() for cell in theirs.split("|")[1:-1]] == ["theirs", "100", "", "9 MiB", ""]

@@ -239,6 +239,20 @@ def test_a_round_counts_the_target_tokens_of_its_steps(random_training_data: Non
         assert steps(number) == sum(next(batches).n_tokens for _ in range(STEPS))
 
 
+def test_batches_of_random_data_can_be_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU where the first try runs out of memory."""
+    fits = iter([False, True])
+    monkeypatch.setattr(Trainer, "_fits", lambda *_: next(fits))
+    trainers: list[Trainer] = []
+
+    def split(trainer: Trainer) -> None:
+        trainers.append(trainer)
+        trainer.fit_batch_to_memory()
+
+    assert module._training_steps(TINY, QUICK, change=split)(0) > 0
+    assert trainers[0].progress.gradient_accumulation_steps == 2
+
+
 def test_products_count_as_the_training_that_has_their_flops() -> None:
     """Each product of two 256 × 256 matrices has 2 · 256³ FLOPs."""
     assert module._matrix_products(QUICK, tokens_per_flop=0.5)(0) == module.MATMULS * 256**3

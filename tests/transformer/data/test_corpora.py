@@ -31,7 +31,7 @@ from transformer.data.corpora import (
     sentence_pairs,
 )
 from transformer.data.download import RemoteFile, data_folder
-from transformer.data.manifest import Manifest
+from transformer.data.manifest import Manifest, ManifestFile
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
 
@@ -585,7 +585,7 @@ def test_a_manifest_sets_the_share_that_is_held_out() -> None:
     write(Path("t.tsv"), "".join(f"{i}\tx\n" for i in range(50_000)))
     described = {"languages": ["en", "de"], "splits": {"train": [{"en": "t.tsv:1", "de": "t.tsv:2"}]}}
     sizes = {}
-    for one_in in (10, 84):
+    for one_in in (10, 84, 2250):
         corpus = corpus_of("m", described | {"hold_out_every": one_in})
         sizes[one_in] = [sum(1 for _ in corpus.pairs(split)) for split in corpus.splits]
         assert sum(sizes[one_in]) == 50_000 and corpus.n_unused() == 0
@@ -656,6 +656,16 @@ def test_the_fingerprint_changes_with_the_text_and_the_manifest(folder: Path) ->
     assert changed.fingerprint() not in fingerprints
     described = replace(corpus.manifest, licence="CC0", description="a b", citation="c", base_urls=["https://a"])
     assert replace(corpus, manifest=described).fingerprint() == corpus.fingerprint()
+
+
+def test_the_fingerprint_does_not_depend_on_where_files_are_downloaded_from(folder: Path) -> None:
+    digest = "sha256:" + "0" * 64
+    parts = [{"en": "a.tsv:1", "de": "a.tsv:2"}]
+    manifest = Manifest(("en", "de"), {"train": parts}, {"a.tsv": ManifestFile(digest)}, ["https://a"])
+    moved = replace(manifest, files={"a.tsv": ManifestFile(digest, "v2/a.tsv", 123)}, base_urls=["https://b"])
+    other = replace(manifest, files={"a.tsv": ManifestFile("sha256:" + "1" * 64)})
+    first, second, third = (FileCorpus("m", one, folder).fingerprint() for one in (manifest, moved, other))
+    assert first == second != third
 
 
 def test_the_fingerprint_of_fetched_files_is_their_checksum_and_needs_no_file() -> None:

@@ -330,6 +330,7 @@ def test_waits_between_retries_grow(server: Server, tmp_path: Path, monkeypatch:
     [
         (status(404), "404 Not Found"),
         (status(403), "403 Forbidden"),
+        (status(416), "416 Requested Range Not Satisfiable"),
         (wrong, "wrong checksum"),
         (cut, "wrong checksum"),
         (redirect("/a"), "Exceeded 30 redirects."),
