@@ -121,7 +121,7 @@ NO_RESULTS = (
     "sets of 100",
     "last 100",
     "out of 100",
-    "a count near 80 has a 95% confidence interval of about ±8",
+    "a single count near 80 has a 95% confidence interval of about ±8",
     "20,000 sentence pairs",
     "5,000 of News Commentary",
     "8-bit",
