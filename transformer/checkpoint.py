@@ -224,15 +224,21 @@ def mark_damaged(folder: Path, name: str) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete temporary files left by processes that were killed while writing.
+    """Delete what training processes that were killed while writing have left. The caller must hold the folder's lock.
 
-    Those that were modified less than `PARTIAL_FILE_AGE` seconds ago stay until the next call: ``transformer average``
-    and ``transformer evaluate``, which don't hold the folder's lock, may still be writing them.
+    These are temporary files, and the tensors of checkpoints whose JSON file was not written any more. Temporary files
+    of ``transformer average`` and ``transformer evaluate``, which don't hold the lock, may still be in use: they stay
+    until they haven't been modified for `PARTIAL_FILE_AGE` seconds.
     """
     for path in folder.glob(".*.*-????????"):  # the names that `write_atomically` gives them
         with suppress(FileNotFoundError):  # it has just been renamed
-            if path.stat().st_mtime < time.time() - PARTIAL_FILE_AGE:
+            is_training = path.name.startswith((".step-", ".stopped-"))
+            if is_training or path.stat().st_mtime < time.time() - PARTIAL_FILE_AGE:
                 path.unlink()
+    for path in folder.glob("*.safetensors"):
+        name = re.match(r"(step|stopped)-\d+(?=-(weights|state)-)", path.name)
+        if name and not any(folder.glob(f"{name[0]}.json*")):  # tensors of a damaged checkpoint stay, too
+            path.unlink()
 
 
 def average_checkpoints(folder: Path, names: Iterable[str]) -> None:

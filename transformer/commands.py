@@ -295,6 +295,8 @@ def average(
         raise UserError(f"averaging needs at least two checkpoints; got {', '.join(names) or 'none'}: {more}")
     try:
         average_checkpoints(run, names)
+    except OSError as error:
+        raise UserError(f"cannot write the average to {run}: {error.strerror}") from error
     except InvalidFileError as error:
         if all((run / f"{name}.json").exists() for name in names):
             raise UserError(

@@ -74,7 +74,8 @@ def install_command(extra: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the most similar known name, or else all of them."""
+    """Return the end of a message about an unknown name: the names that begin with it, a similar one, or all."""
     names = list(known)
-    similar = get_close_matches(name[:MAX_QUOTED], names, n=1)
-    return f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"
+    longer = [known_name for known_name in names if name and known_name.startswith(name)]
+    similar = longer or get_close_matches(name[:MAX_QUOTED], names, n=1)
+    return f"did you mean {' or '.join(similar)}?" if similar else f"choose from {', '.join(names)}"

@@ -144,6 +144,18 @@ def test_only_incomplete_files_are_removed(folder: Path) -> None:
     load_checkpoint(folder, "best")
 
 
+def test_what_only_training_writes_is_removed_at_once(folder: Path) -> None:
+    before = set(folder.iterdir())
+    digest = "0123456789ab"
+    for name in (f".step-0000004-state-{digest}.safetensors-x1y2z3w4", f"stopped-0000004-weights-{digest}.safetensors"):
+        (folder / name).write_bytes(b"")
+    damaged = {folder / f"step-0000006-state-{digest}.safetensors", folder / "step-0000006.json.damaged"}
+    for path in damaged:
+        path.write_bytes(b"")
+    remove_partial_files(folder)
+    assert set(folder.iterdir()) == before | damaged
+
+
 @pytest.mark.parametrize(
     "name",
     ["best.json", "metrics.jsonl", "tokenizer.model", "recipe.json", "averaged-weights-01234567.safetensors"],

@@ -584,6 +584,8 @@ def test_the_summaries_are_those_of_the_commands() -> None:
 
 def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no recipe 'pockt'; did you mean pocket?" in fails(capsys, "train", "pockt")
+    named = "did you mean wmt14-mini or wmt14-base or wmt14-big?"
+    assert f"no recipe 'wmt14'; {named}" in fails(capsys, "train", "wmt14")
     assert "choose from copy, reverse, pocket, multi30k, everyday, iwslt17" in fails(capsys, "prepare", "wmt99")
 
 

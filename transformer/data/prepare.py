@@ -10,7 +10,9 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -125,7 +127,8 @@ class PreparedData:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; its vocabulary is shared by both languages."""
-        return Tokenizer.load(self.folder / "tokenizer.model")
+        with _prepare_again():
+            return Tokenizer.load(self.folder / "tokenizer.model")
 
     def tokens(self, split: str) -> tuple[Sequences, Sequences]:
         """Ids of the sources and targets of ``train`` or ``valid``, without bos and eos."""
@@ -135,10 +138,8 @@ class PreparedData:
     def cleaning(self) -> CleaningReport:
         """How many training pairs each cleaning filter dropped."""
         path = self.folder / "cleaning.json"
-        try:
+        with _prepare_again():
             return convert(read_json(path), CleaningReport, str(path))
-        except InvalidFileError as error:
-            raise UserError(f"{error}: delete its folder and prepare the data again") from None
 
     @property
     def n_unused(self) -> int:
@@ -149,7 +150,17 @@ class PreparedData:
     @property
     def valid(self) -> list[SentencePair]:
         """The sentence pairs of ``valid``, as text."""
-        return list(read_pairs(*_text_files(self.folder, "valid")))
+        with _prepare_again():
+            return list(read_pairs(*_text_files(self.folder, "valid")))
+
+
+@contextmanager
+def _prepare_again() -> Iterator[None]:
+    """Add to the error about a prepared file that is missing or damaged what to do."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{error}: delete its folder and prepare the data again") from None
 
 
 def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | None = None) -> Path:
@@ -195,7 +206,7 @@ def prepare(
         if (folder / "store.json").exists():
             return PreparedData(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder.with_name(f".{folder.name}.lock")):
+        with _lock(folder.with_name(f".{folder.name}.lock"), progress):
             if not (folder / "store.json").exists():
                 shutil.rmtree(work, ignore_errors=True)  # left by a process that was killed
                 work.mkdir()
@@ -212,6 +223,17 @@ def prepare(
             f"{'Free some disk space, or set' if full else 'Set'} $TRANSFORMER_DATA to a folder that you can write to"
         ) from error
     return PreparedData(folder)
+
+
+def _lock(path: Path, progress: bool) -> AbstractContextManager[object]:
+    """Wait until no other process prepares the same data, and say so."""
+    lock = filelock.FileLock(path)
+    try:
+        return lock.acquire(blocking=False)
+    except filelock.Timeout:
+        if progress:
+            print("another process is preparing this data: waiting until it has finished", file=sys.stderr, flush=True)
+        return lock.acquire()
 
 
 def _fill(

@@ -6,6 +6,9 @@ from types import TracebackType
 
 from tqdm import tqdm
 
+BAR_FORMAT = "{desc}: {n_fmt}/{total_fmt}{postfix}, {remaining} left {bar}"
+"""What matters most comes first, because a narrow terminal cuts off the end."""
+
 
 class Display:
     """Shows the rows of the training log and the validations of a run.
@@ -24,7 +27,7 @@ class Display:
             desc=title,
             initial=step,
             total=steps,
-            unit="step",
+            bar_format=BAR_FORMAT,
             dynamic_ncols=True,
             disable=hidden or not sys.stderr.isatty(),
         )

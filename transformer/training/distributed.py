@@ -119,10 +119,15 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise UserError(
-                f"another process has died ({message.splitlines()[0][:100]}); "
+                f"another process has died ({_without_source(message)}); "
                 "run the same command again to resume from the last checkpoint"
             ) from error
         raise
+
+
+def _without_source(message: str) -> str:
+    """Return the first line of an error of gloo or NCCL, without the file of PyTorch's source that it comes from."""
+    return re.sub(r"^\[/\S+\] ", "", message.splitlines()[0])[:100]
 
 
 def _check_torchrun() -> None:

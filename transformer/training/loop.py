@@ -95,6 +95,11 @@ def train(
                 run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )
             step = trainer.progress.step
+            if step > config.steps:
+                raise UserError(
+                    f"{run} has already taken {step} steps, more than --training.steps {config.steps}. Nothing in it "
+                    "was changed. For a shorter training, choose another folder with --run"
+                )
             if is_main:
                 if not (run / RECIPE).exists():
                     write_recipe(run, recipe)  # the first file, because it makes this a run folder
@@ -102,38 +107,41 @@ def train(
                 truncate_metrics(run, step)
                 if not trainer.is_done:
                     append_session(run, step, device)
-                write_recipe(run, recipe)
+                    write_recipe(run, recipe)
+                    trainer.delete_old_checkpoints(run)
             writer = TensorBoard(run / "tensorboard", step) if tensorboard and is_main else None
             hidden = on_validation is not None or not is_main
-            with Display(f"training {run.name}", step, config.steps, hidden) as display:
-                if trainer.is_done:
-                    option = "steps" if step >= config.steps else "patience"
-                    display.message(
-                        f"{run} is finished, after {step} of {config.steps} steps; to train for longer, raise "
-                        f"--training.{option} and add --force; to train again, choose another folder with --run"
-                    )
-                else:
-                    display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
-                    in_use = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
-                    estimate = estimate_memory(model_config, in_use, device, world_size=context.world_size)
-                    display.message(f"memory per device: about {estimate}")
-                try:
+            try:
+                with Display(run.name, step, config.steps, hidden) as display:
+                    if trainer.is_done:
+                        option = "steps" if step >= config.steps else "patience"
+                        display.message(
+                            f"{run} is finished, after {step} of {config.steps} steps; to train for longer, raise "
+                            f"--training.{option} and add --force; to train again, choose another folder with --run"
+                        )
+                    else:
+                        display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
+                        parts = trainer.progress.gradient_accumulation_steps
+                        in_use = replace(config, gradient_accumulation_steps=parts)
+                        estimate = estimate_memory(model_config, in_use, device, world_size=context.world_size)
+                        display.message(f"memory per device: about {estimate}")
                     _loop(trainer, run, display, writer, on_validation, stop_requested)
-                except KeyboardInterrupt:
-                    if is_main:
-                        print(_how_to_resume(run, trainer.progress.step), file=sys.stderr)
-                    raise
+            except KeyboardInterrupt:
+                if is_main:  # below the progress bar, which is closed now
+                    print(_how_to_resume(run, trainer.progress.step), file=sys.stderr)
+                raise
     if not (run / f"{BEST}.json").exists():
         raise UserError(f"no validation loss was a finite number, so there is no model: {START_AGAIN}")
     return Translator.load(run, device)
 
 
 def check_lengths(data: PreparedData, max_length: int) -> None:
-    """Check that a model of this ``max_length`` can read all prepared pairs, including eos.
+    """Check that the prepared data is complete, and that a model of this ``max_length`` can read all pairs with eos.
 
     Raises:
         UserError: if not.
     """
+    _ = data.valid  # now, not at the first validation
     longest = max(int(side.lengths().max(initial=0)) for split in ("train", "valid") for side in data.tokens(split))
     if longest >= max_length:
         raise UserError(
@@ -311,6 +319,8 @@ def explain_write_errors(run: Path) -> Iterator[None]:
             raise
         checkpoints = training_checkpoints(run)
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
+        if disk_is_full and checkpoints:
+            hint += ", or lower --training.keep-checkpoints"
         resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(
             f"cannot write to {run}: {error.strerror}; {hint}; {resume or 'nothing was saved yet'}"

@@ -93,6 +93,8 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
         raise UserError(f"{error}: copy the file into the folder again, or choose another folder with --run") from None
     corpus = saved.get("data", {}).get("corpus")
     text_changed = saved.get("text_sha256") not in (None, recipe.get("text_sha256"))
+    if saved.get("text_sha256") and not text_changed and "data" in recipe:
+        recipe["data"]["corpus"] = corpus  # the same text, perhaps in another folder
     if text_changed and corpus == recipe.get("data", {}).get("corpus") and not force:
         raise UserError(
             f"{run} was started with another text: {corpus} has changed since. "

@@ -421,6 +421,10 @@ class Trainer:
         for old in stopped_checkpoints(run):
             if old != name:
                 delete_checkpoint(run, old)
+        self.delete_old_checkpoints(run)
+
+    def delete_old_checkpoints(self, run: Path) -> None:
+        """Keep only the last ``config.keep_checkpoints``, and the state of the last two of them."""
         names = step_checkpoints(run)
         for old in names[: -self.config.keep_checkpoints]:
             delete_checkpoint(run, old)

@@ -4,19 +4,22 @@ import itertools
 import json
 import math
 import re
+import shutil
 import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 import torch
+from tqdm import tqdm
 
 from tests.transformer.training.compile_on_one_rank import fail_in_backward
 from transformer.attention import AttentionImplementation
+from transformer.checkpoint import step_checkpoints
 from transformer.config import ModelConfig, Positions, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
@@ -27,7 +30,7 @@ from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.training.compilation import compile_with_fallback
-from transformer.training.display import Display
+from transformer.training.display import BAR_FORMAT, Display
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.objective import ModelWithLoss, batch_loss
@@ -793,9 +796,66 @@ def test_in_a_terminal_there_is_a_bar(
     monkeypatch.setattr("sys.stderr", terminal)
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
     text = terminal.getvalue()
-    assert re.search(r"\rtraining run: 100%.* 4/4 \[.*, loss \d\.\d{3}, lr \d\.\de-0\d, [\d,]+ tokens/s\]", text)
+    assert re.search(r"\rrun: 4/4, loss \d\.\d{3}, lr \d\.\de-0\d, [\d,]+ tokens/s, 00:00 left", text)
     assert re.search(r"\rstep 4/4  validation loss \d\.\d{3} \(not smoothed\)  BLEU \d+\.\d\n", text)
     assert "tokens/s  left" not in text
+
+
+def test_the_bar_of_a_long_run_fits_into_80_columns() -> None:
+    row = "loss 3.912, lr 4.0e-04, 21,345 tokens/s"
+    shown = tqdm.format_meter(
+        12_345, 100_000, 4 * 3600, ncols=80, prefix="wmt14-base", postfix=row, rate=0.86, bar_format=BAR_FORMAT
+    )
+    assert shown.startswith(f"wmt14-base: 12345/100000, {row}, 28:18:") and len(shown) <= 80
+
+
+def test_the_message_after_an_interruption_is_below_the_bar(
+    tmp_path: Path, data: PreparedData, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
+    *_, last, nothing = terminal.getvalue().split("\n")
+    assert last == "stopped after step 0, before the first checkpoint: the same command starts from the beginning"
+    assert nothing == ""
+
+
+def test_data_without_its_validation_text_is_noticed_before_the_first_step(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    incomplete = PreparedData(Path(shutil.copytree(data.folder, tmp_path / "copy")))
+    (incomplete.folder / "valid.target.txt").unlink()
+    with pytest.raises(UserError, match=r"valid\.target\.txt.*: delete its folder and prepare the data again"):
+        run(tmp_path / "run", incomplete)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_has_taken_more_steps_is_not_changed(tmp_path: Path, data: PreparedData) -> None:
+    run(tmp_path / "run", data, steps=4)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(UserError, match=r"has already taken 4 steps, more than --training\.steps 3"):
+        run(tmp_path / "run", data, force=True, steps=3)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_resuming_with_fewer_checkpoints_to_keep_deletes_the_others_at_once(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "run", data, steps=5, checkpoint_every=1)
+    kept: list[list[str]] = []
+    step = Trainer.step
+
+    def observed(self: Trainer, stop: bool = False) -> bool:
+        kept.append(step_checkpoints(tmp_path / "run"))
+        return step(self, stop)
+
+    monkeypatch.setattr(Trainer, "step", observed)
+    run(tmp_path / "run", data, force=True, steps=6, checkpoint_every=1, keep_checkpoints=2)
+    assert kept == [["step-0000004", "step-0000005"]]
 
 
 def test_the_remaining_time_of_a_resumed_run_is_estimated_from_its_own_steps(

@@ -436,6 +436,7 @@ def test_another_text_is_called_a_changed_one_only_if_it_is_that_of_the_same_cor
     for other, sha256 in (("pocket", None), ("/y.tsv", "1")):
         with pytest.raises(UserError, match=rf"with other settings \(.*data\.corpus: /x\.tsv, now {other}\)"):
             runs.check_run_folder(tmp_path, {"data": {"corpus": other}, "text_sha256": sha256})
+    runs.check_run_folder(tmp_path, {"data": {"corpus": "/moved/x.tsv"}, "text_sha256": "0"})  # the same text
 
 
 def test_a_run_resumes_with_another_dropout(tmp_path: Path, data: PreparedData) -> None:
