@@ -143,9 +143,9 @@ def translator(folded: bool) -> tuple[dict[str, Any], str]:
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
     content = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
     note = (
-        "<p>The translation of the sentence about the central bank is nonsense: its model was trained on everyday "
-        "sentences, not on news. All were computed when this book was built. Open the book on a web server to "
-        "translate any sentence here.</p>"
+        "<p>The translation of the sentence about the central bank is nonsense, because the model was trained on "
+        "everyday sentences, not on news. With JavaScript, and with the book on a web server, you can translate any "
+        "sentence here.</p>"
     )
     return {"models": models, "folded": folded, "shared": not folded}, content + note
 
@@ -170,8 +170,7 @@ class WidgetDirective(SphinxDirective):
             raise self.error(f"there is no widget {name!r} with content; choose from {', '.join(CONTENT)}")
         values, content = CONTENT[name]("folded" in self.options)
         data = html.escape(json.dumps(values, ensure_ascii=False))
-        noscript = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"
-        text = f'<div class="widget" data-widget="{name}" data-values="{data}">{content}{noscript}</div>'
+        text = f'<div class="widget" data-widget="{name}" data-values="{data}">{content}</div>'
         return [nodes.raw("", text, format="html")]
 
 

@@ -445,7 +445,7 @@ def test_without_javascript_there_are_examples(browser, address, html):
         tab = context.new_page()
         tab.goto(f"{address}book/live.html")
         assert expected("Two dogs are playing in the snow.", model="multi30k")[0][0] in tab.inner_text(".widget table")
-        assert "Turn on JavaScript" in tab.inner_text(".widget")
+        assert "With JavaScript" in tab.inner_text(".widget")
 
 
 def test_a_model_that_fails_to_load_is_reported_and_loaded_again(browser, address, html):
