@@ -105,6 +105,7 @@ attended_to = {
 }
 assert [attended_to[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
 assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
+assert weights[german.index("einem"), english.index("hat")] > 0.9
 
 # %% [markdown]
 # For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines; the model learned them from examples.
@@ -141,13 +142,13 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones, as *einem* depends on *a*, *with* and *hat* in the figure above.
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, which determines its gender. (The head in the figure above attended almost only to *hat*; other heads can attend to the rest.)
 #
 # ## Encoder and decoder
 #
 # The Transformer has two halves, described in §3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*. The **encoder** reads the whole source sentence at once and produces one vector for each *token*, which is a word or a part of one. The **decoder** generates the target sentence one token at a time. For each token it uses the encoder's vectors and the **prefix**, that is, the target tokens generated so far. Every prefix begins with a special token, `<bos>` ("beginning of sentence"), so that the decoder has something to read at the start.
 #
-# The figure shows the model after it has generated three German words. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
+# Now we follow our first caption, *A dog runs across the field*, through each stage. The figure shows the model after it has generated three German words. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -167,8 +168,6 @@ Picture(
 )
 
 # %% [markdown]
-# Now we follow our first caption, *A dog runs across the field*, through each stage.
-#
 # ## From text to vectors
 #
 # A network computes with numbers, so text has to become numbers first, in two steps.
@@ -222,11 +221,13 @@ Picture(
 )
 
 # %% [markdown]
-# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding. [Positional encoding](05_positional_encoding.ipynb) explains it.
+# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, each embedding is scaled, and a second vector, which depends only on the position, is added to it. [Positional encoding](05_positional_encoding.ipynb) explains it.
 #
 # ## The encoder puts words into context
 #
 # The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, so a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
+#
+# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be over any number of positions. That is how a fixed set of parameters can read a sentence of any length.
 #
 # The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
@@ -259,13 +260,12 @@ Picture(
 from transformer.config import ModelConfig
 
 assert model.config.n_layers == model.config.n_heads == 4
-assert model.config.norm == "pre"
 assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 2.9
 base = ModelConfig()
-assert (base.n_layers, base.n_heads, base.norm) == (6, 8, "post")
+assert (base.n_layers, base.n_heads) == (6, 8)
 
 # %% [markdown]
-# This model has 4 layers in each stack, 4 heads side by side in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3). The paper's model applies layer normalisation after each addition, ours before each step.
+# This model has 4 layers in each stack, 4 heads side by side in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
 #
 # After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**, and all of them together are the memory. `model.encode` returns it along with a mask, which marks the *padding* that fills up shorter sentences in a batch. Our batch of one sentence has none.
 
@@ -307,7 +307,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. The other three are still much closer to the first than the vector of *dog* is, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the first two *lights* are the most similar, yet they mean different things.
+# One row of the table has become four different vectors. The other three are still much closer to the first than the vector of *dog* is, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning. The second *light* is the closest to the first, although they mean different things, perhaps because their sentences differ in only one word.
 #
 # ## The decoder predicts the next token
 #
@@ -318,7 +318,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
 
 # %%
 @torch.no_grad()
-def next_token_probabilities(prefix):
+def next_token_probabilities(prefix, memory=memory):
     x = model.decode(torch.tensor([prefix]), memory, memory_mask)
     logits = model.logits(x[0, -1])  # from the last position: (vocab_size,)
     return logits.softmax(dim=-1)
@@ -334,7 +334,22 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? No noun has been generated yet, but the memory already contains a dog, and *Hund* is masculine. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
+# The model is almost sure of *Ein*. Why not *Eine*, which also means "a" but goes with feminine nouns? No noun has been generated yet, but the memory already contains a dog, and *Hund* is masculine. So a cat (*die Katze*, feminine) should change the prediction:
+
+# %%
+cat = torch.tensor([translator.encode("A cat runs across the field.")])
+with torch.no_grad():
+    cat_memory, _ = model.encode(cat)  # as long as our memory: same mask
+best = next_token_probabilities([BOS], cat_memory).topk(2)
+for token, p in zip(tokenizer.pieces(best.indices), best.values, strict=True):
+    print(f"{token:8} {p:.2%}")
+
+# %% tags=["remove-cell"]
+assert cat.shape == source.shape
+assert tokenizer.pieces(best.indices) == ["▁Eine", "▁Ein"] and best.values[0] > 0.8
+
+# %% [markdown]
+# It does. In both cases, the remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
 #
 # To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each based on those before it, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
@@ -356,8 +371,6 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# Our loop finds the same translation as the package.
-#
 # **Step through the translation.** For each step, the chart shows the prefix and the six most probable next tokens. Several long bars mean that there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
@@ -495,11 +508,11 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The model learned to attend this way because it helps to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# No one told the model which words correspond: its only training signal was the loss on the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Three weaknesses of recurrent networks led to the Transformer.
+# Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Recurrent networks have three weaknesses. The first led to attention, the other two to the Transformer, which has no recurrence at all.
 #
 # **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from. The Transformer's memory likewise has one vector for each token.
 #
@@ -543,7 +556,7 @@ by_gru = gradient_by_distance(gru(x)[0], x)
 by_attention = gradient_by_distance(attention(x, x, x)[0], x)
 
 # %% [markdown]
-# The vertical axis is logarithmic, so exponential decay appears as a falling straight line. With every further token, the gradient of the GRU is multiplied by a factor below one: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
+# The vertical axis is logarithmic, so exponential decay appears as a falling straight line. With every further token, the gradient of the GRU is multiplied by about 0.6: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
 from transformer.plots.gradient_decay import gradient_decay
@@ -576,9 +589,13 @@ assert (
 )  # they cross between 4 and 5
 assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
 assert max(by_attention) < 1.3 * min(by_attention)
+assert abs((by_gru[19] / by_gru[0]) ** (1 / 19) - 0.6) < 0.03
+longer = torch.randn(10, 410, 64, requires_grad=True)  # ten times as long
+by_longer = gradient_by_distance(attention(longer, longer, longer)[0], longer)
+assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 
 # %% [markdown]
-# The GRU is ahead up to a distance of four tokens; at 20, attention's gradient is more than a thousand times as large. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient gets across such distances.
+# Up to a distance of four tokens, the GRU's gradient is larger; at 20, attention's is more than a thousand times as large. Attention's gradient depends not on the distance but on the length: an untrained layer spreads its weight almost evenly over all 41 tokens, and in a text ten times as long each would get about a tenth as much. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient gets across such distances.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, also in the decoder. This is the paper's main argument (§1), and what made training on far more text affordable.
 #
@@ -631,7 +648,7 @@ Row(
 # | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can serve as training data, because it doesn't have to be divided into a source and a target. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
+# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can serve as training data as it is: every token of it is one to predict. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
 #
 # ## What goes wrong in practice
 #
@@ -747,7 +764,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice both need more: computing attention's inputs takes a few times $nd^2$, and a GRU has several matrix products per step. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice both need more: with its projections, attention takes about $4nd^2$ at this length, and a GRU, with six matrix products per step, $6nd^2$. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
