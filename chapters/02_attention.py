@@ -75,6 +75,8 @@ Picture(
 
 # %% [markdown]
 # By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes vectors, matrix products and a little PyTorch.
+#
+# The map shows where the Transformer uses attention. A dashed box is one layer, which is repeated $N$ times.
 
 # %% tags=["hide-input"]
 Picture(
@@ -116,7 +118,7 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero neither. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
+# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -214,7 +216,7 @@ Captioned(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (being alive), what *dog* contributes once it is found (*er*), and what *dog* itself is looking for are three different things.
+# Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (being alive), what *dog* contributes once it is found (*er*), and what *dog* itself is looking for are three different things. If one matrix served for queries and keys, the score of *dog* for *it* would equal that of *it* for *dog*.
 #
 # Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
 
@@ -256,7 +258,7 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally: a softmax cannot abstain. If nothing is relevant, the weight still has to go somewhere. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
+# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -275,9 +277,9 @@ Picture(
 )
 
 # %% [markdown]
-# **What happens to the output?** It is multiplied by one more matrix, which brings it back to $d_\text{model}$ numbers, and added to the vector of *it*. From then on, this vector also represents what *it* refers to, and later layers can use that to choose between *er* and *sie*.
+# **What happens to the output?** One more matrix turns it into $d_\text{model}$ numbers, which are added to the vector of the word *it*. From then on, that vector also represents the noun behind the pronoun, and later layers can use this to choose between *er* and *sie*.
 #
-# **Who decides what *it* should attend to?** Nobody. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
+# **Who decides what *it* should attend to?** Nobody directly. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
 # ## Why the scores are scaled
 #
@@ -287,7 +289,7 @@ Picture(
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# Why divide? With two-dimensional keys it makes little difference, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, as the paper assumes in footnote 4. (In an untrained model of ours, the variance is about ½.) For each of 1,000 queries, we compute the scores of 16 keys:
+# Why divide? In our example it would only lower the weight of *dog* from 0.75 to 0.60, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, as the paper assumes in footnote 4. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -303,22 +305,15 @@ for d_k in (4, 16, 64, 256):
     print(f"d_k = {d_k:3}: standard deviation {scores.std().item():4.1f}")
 
 # %% tags=["remove-cell"]
-from transformer.config import ModelConfig
-from transformer.model import Transformer
-
-with torch.no_grad():
-    fresh = Transformer(
-        ModelConfig(1000, d_model=128, n_heads=4, d_ff=512, n_layers=1)
-    )
-    q_k_v = fresh.encoder[0].self_attention.query_key_value(torch.randn(1000, 128))
-assert 0.45 < q_k_v[:, :256].var() < 0.55
+dog = (query @ key.T / math.sqrt(2)).softmax(dim=-1)[4, 0]  # "it", scaled
+assert_close(dog, torch.tensor(0.60), atol=0.005, rtol=0)
 
 # %% [markdown]
 # The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products (§3.2.1, footnote 4). The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
 # When you made the query longer, one weight took almost everything. Such a softmax is **saturated**. The paper suspects that its gradients are then extremely small, which is bad for training. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
 #
-# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. The function returns the median of this weight and the quartiles of the gradient's norm over the 1,000 queries.
+# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. By the chain rule, it is a weighted sum of the keys, with the derivatives above as weights. The function returns the median of this weight and the quartiles of the gradient's norm over the 1,000 queries.
 
 
 # %%
@@ -417,11 +412,9 @@ has_gradient = norm > norm.quantile(0.75)
 assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 
 # %% [markdown]
-# Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because it is a weighted sum of keys, which get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close. This probably matters most at the start of training.
+# Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because the keys get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close.
 #
-# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix of their own, and the results are added. The paper says, citing [Britz et al. (2017)](https://arxiv.org/abs/1703.03906), that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
-#
-# **Move the query, the keys and the values.** The output is in the plane of the values; the thicker its line to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
+# **Move the query, the keys and the values.** The figure has one plane for the query and three keys, and another for their values and the output: the thicker the line from the output to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
 #
 # <div class="widget" data-widget="attention">
 #
@@ -442,6 +435,8 @@ assert (best - second)[has_gradient].max() < 5 < (best - second).median()
 # With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside it.
 #
 # </details>
+#
+# **Why a dot product?** Before the Transformer, [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) scored a query and a key with a small network with one hidden layer. This is called **additive attention** (§3.2.1), because the query and the key are each multiplied by a matrix of their own, and the results are added. The paper says, citing [Britz et al. (2017)](https://arxiv.org/abs/1703.03906), that for large $d_k$ it does better than a dot product *without* scaling. But additive attention computes a hidden layer for every *pair* of a query and a key, whereas all dot products together are a single matrix product.
 #
 # ## The code
 #
@@ -464,7 +459,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **As matrix products.** For each query, the first `j` loop computes one row of $QK^\top$, and the last loop computes the product of its weights with $V$. The rows don't depend on each other, so the outer loop disappears as well.
+# **As matrix products.** For each query, the first `j` loop computes one row of $QK^\top$ (its inner loop is a dot product), and the last loop computes the product of its weights with $V$. The rows don't depend on each other, so the outer loop disappears as well.
 
 
 # %%
@@ -526,8 +521,9 @@ invariant, _ = attention(query, key[order], value[order])
 assert_close(invariant, output)
 equivariant, _ = attention(query[order], key[order], value[order])
 assert_close(equivariant, output[order])
-print("the same outputs for", *words)
-print("and for", *[words[i] for i in order])
+print("each word has the same output in")
+print(*words)
+print(*[words[i] for i in order])
 
 # %% [markdown]
 # So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to contain each word's position: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
@@ -616,7 +612,7 @@ print("dim=-1, row sums:", scores.softmax(dim=-1).sum(dim=-1))
 print("dim=-2, row sums:", scores.softmax(dim=-2).sum(dim=-1))
 
 # %% [markdown]
-# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in order and only breaks the rows elsewhere, so each column mixes numbers from different words. The weights still sum to one, but now it is the dog that is sour:
+# **`reshape` instead of `transpose`.** Both turn the five keys of our example, (5, 2), into a (2, 5) matrix. But `reshape` reads the numbers row by row and fills the new rows in the same order, so each column mixes numbers from different words. The weights still sum to one, but now it is the dog that is sour. (The scores are scaled here, so the right weight of *milk* is 0.60.)
 
 # %%
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
