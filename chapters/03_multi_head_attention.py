@@ -171,13 +171,11 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. To show who chases, the output of *dog chases cat* must be larger than that of *cat chases dog*, so $w > 1 - w$; to show who is chased, it must be smaller. **No $w$ fits both questions.** In a real model, a single head can squeeze both answers into one vector, but at the expense of precision. The section *Do heads divide the work on their own?* measures how much gets lost in a small model.
+# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. *Dog* must be the answer above it, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?*, *dog chases cat* must therefore be above the threshold and *cat chases dog* below, so $w > 1 - w$. For *who is chased?* it is the other way round. **No $w$ fits both questions.** In the small model of the section *Do heads divide the work on their own?*, a single head almost loses one of two answers.
 #
-# <details><summary>Why no w fits both, and what a real model can do</summary>
+# <details><summary>What the argument assumes, and what a real model can do</summary>
 #
-# *Dog* must be the answer above the threshold, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?* the output of *dog chases cat* must be above the threshold and that of *cat chases dog* below, which requires $w > \tfrac12$. For *who is chased?* it is the other way round, which requires $w < \tfrac12$.
-#
-# This argument makes two assumptions: a word has the same value at every position, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther away. It can't be both.
+# The argument makes two assumptions: a word has the same value at every position, and all the weight goes to the two animals. In a real model, neither has to be true. But under these two assumptions, a $w$ that depends on the sentence doesn't help, and neither do longer value vectors. Every output lies on the line from the value of *cat* to the value of *dog*. To show who chases, the output of *dog chases cat* must be closer to the value of *dog* than the output of *cat chases dog* is. To show who is chased, it must be farther away. It can't be both.
 #
 # With positions in the values, one head can answer both. Let the value be (is a dog, is first), and let the head give ¾ of its weight to the dog if the animals differ, and half to each if they don't. Then the sum of the output's two numbers shows who chases, and their difference who is chased. But the answers for *dog* and *cat* are only ½ apart; with a head for each question, they are 1 apart.
 #
@@ -215,7 +213,7 @@ x = torch.tensor(
 )  # (length 3, d_model 4)
 
 # %% [markdown]
-# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key`, $(1, -1, 1, -1)$, makes (side, −side) each head's key. The two heads have the same keys and values but different queries. Head 1 looks for a word before the verb, head 2 for one after it:
+# As before, three matrices turn these vectors into queries, keys and values. What is new is that **the columns are divided among the heads**: the first two belong to head 1, the last two to head 2. Each row of such a matrix shows what one input feature contributes. For example, the row of *side* in `w_key` is $(1, -1, 1, -1)$, so the key is (side, −side) in each head. The two heads have the same keys and values but different queries. Head 1 looks for a word before the verb, head 2 for one after it:
 
 # %%
 none = [0.0, 0, 0, 0]
@@ -240,7 +238,7 @@ for head, columns in enumerate([slice(0, 2), slice(2, 4)], start=1):
     heads.append(output)
 
 # %% [markdown]
-# The outputs are **concatenated**, that is, joined end to end. Of the four numbers that *chases* now has, the first two show who chases, and the last two who is chased. They were never added up, so nothing was lost:
+# The outputs are **concatenated**, that is, joined end to end. Of the four numbers that *chases* now has, the first two show who chases, and the last two who is chased. They are still separate, so nothing is lost:
 
 # %%
 concatenated = torch.cat(heads, dim=-1)  # (3, 4)
@@ -253,7 +251,7 @@ concatenated[1]  # who chases: dog, cat; who is chased: dog, cat
 w_output = torch.zeros(4, 4)
 w_output[0, 0] = 1  # the chaser is a dog: from head 1
 w_output[2, 1] = 1  # the one chased is a dog: from head 2
-w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
+w_output[0, 2] = w_output[3, 2] = 0.5  # from both: chaser dog, chased cat
 (concatenated @ w_output)[1]
 
 # %% [markdown]
@@ -268,7 +266,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 # \end{aligned}
 # $$
 #
-# Unlike in the last chapter, $Q$, $K$ and $V$ are here the vectors *before* the projections. In self-attention they are all the same, $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
+# Here, unlike in the last chapter, $Q$, $K$ and $V$ are the vectors *before* the projections. In self-attention all three are the same matrix $X$; in cross-attention, $K$ and $V$ are the memory. $W^Q_i, W^K_i \in \mathbb{R}^{d_\text{model} \times d_k}$ and $W^V_i \in \mathbb{R}^{d_\text{model} \times d_v}$ are the columns of head $i$, and $W^O$ is in $\mathbb{R}^{h d_v \times d_\text{model}}$. The paper's base model has $d_\text{model} = 512$ and $h = 8$, with $d_k = d_v = d_\text{model} / h = 64$.
 #
 # So each head projects the vectors into a small space of its own, a **representation subspace**, and compares them only there. That is the paper's reason for several heads (§3.2.2): at each position, the model can gather information of several kinds at once, each from different positions.
 #
@@ -328,7 +326,7 @@ print("cat chases dog", multi_head_loop(reversed_x, 2, *matrices)[1])
 # %% [markdown]
 # The first two features show which animal is the dog: the one that chases in the first sentence, the one that is chased in the second.
 #
-# **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. Attention works on the last two dimensions of its inputs, at this point the words and *all* features, and treats the dimensions before them as a batch. So we give the heads a dimension of their own, in front of these two. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
+# **Now without the loop**, because a GPU is faster with one large product than with many small ones. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. `attention` works on the last two dimensions of its inputs and treats all others as a batch. The last two are now the words and *all* features, but a head should see only its own. So we split the features by head, and move the dimension of the heads to the front. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -448,27 +446,21 @@ assert_close(sum(contributions), multi_head_loop(sequence, 3, *matrices))
 print("the sum of three heads equals the layer's output")
 
 # %% [markdown]
-# So each head makes a full-width contribution, and the layer adds these up. This makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
+# So each head makes a full-width contribution, and the layer adds these up. Does this mix up the answers after all? Not if the heads write to different features, as ours do: head 1 alone writes to feature 0, and head 2 to feature 1. $W^O$ decides that, and it is trained. The sum also makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
 # Each head also has two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
 
 # %% [markdown]
 # ## The package's module
 #
-# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values:
-
-# %% tags=["remove-input"]
-SourceCode(
-    MultiHeadAttention.split_heads,
-    MultiHeadAttention.project_query,
-    MultiHeadAttention.project_memory,
-)
-
-# %% [markdown]
-# The folded cell shows `forward`, which puts the parts together: `project` computes queries, keys and values for self-attention, `attend` is scaled dot-product attention, and `join_heads` concatenates. The branch with a `cache` is needed only while text is generated (see [Decoding](12_decoding.ipynb)).
+# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. Cross-attention uses the first third of its rows for the queries and the rest for the keys and values. The folded cell shows the code. Its `cache` is needed only while text is generated (see [Decoding](12_decoding.ipynb)).
 
 # %% tags=["hide-cell"]
-SourceCode(MultiHeadAttention.forward)
+SourceCode(
+    MultiHeadAttention.project_query,
+    MultiHeadAttention.project_memory,
+    MultiHeadAttention.forward,
+)
 
 # %% tags=["remove-cell"]
 packaged = MultiHeadAttention(d_model=12, n_heads=3)
@@ -549,9 +541,9 @@ assert parameters == 4 * d**2
 # %% [markdown]
 # Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along only 64 directions and is blind to all others.
 #
-# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. In the same experiment with our small translator, on the [results](../book/results.md) page, one head is too few as well, but the translator is as good with 16 heads as with 8.
+# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. Our own experiment, with a smaller model on synthetic sentences (see [results](../book/results.md)), agrees: one head is too few, and 16 are as good as 8.
 #
-# When text is generated, the keys and values of all earlier tokens are stored (see [Decoding](12_decoding.ipynb)). To save space, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
+# To save memory while text is generated, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
 
 # %% tags=["remove-cell"]
 import json
@@ -641,7 +633,7 @@ sizes = [sum(p.numel() for p in m.parameters()) for m in (one_head, two_heads)]
 assert sizes[0] == sizes[1]
 
 # %% [markdown]
-# A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` can read only one of them well. (The positions in its values could help, but training found no way to use them.) Two heads get everything right.
+# A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` reads only one of them well. Two heads get everything right.
 #
 # How did the two come to divide the work? This function computes how much weight a head gives to each source:
 
@@ -744,7 +736,7 @@ assert_close(
 )
 
 # %% [markdown]
-# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head splits its weight unevenly: the mirror position gets more than the one two earlier. With two heads, each has taken one.
+# The next figure shows the weights at the end, as lines from queries to keys. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around.
 
 # %% tags=["hide-input"]
 final = [w[-50:].mean(dim=0) for w in (one_head_weights, two_heads_weights)]
@@ -782,15 +774,15 @@ Row(
 assert mirror_of_one > 0.35 and earlier_of_one > 0.2
 
 # %% [markdown]
-# Was that luck? We train the model with five seeds and look at which head gives more weight to which source:
+# Was that luck? We train the model with five seeds and look at which head gives more weight to which source, and how much:
 
 # %%
 runs = [train(n_heads=2, seed=seed)[1][-50:].mean(dim=0) for seed in range(5)]
 for seed, weights in enumerate(runs):  # (heads, 8, 8), after training
     mirror, earlier = weights_on_sources(weights)  # (heads,) each
-    print(f"seed {seed}:", end=" ")
-    print(f"mirror → head {mirror.argmax() + 1},", end=" ")
-    print(f"two earlier → head {earlier.argmax() + 1}")
+    a, b = mirror.argmax(), earlier.argmax()
+    print(f"seed {seed}: head {a + 1} mirror {mirror[a]:.2f},", end=" ")
+    print(f"head {b + 1} earlier {earlier[b]:.2f}")
 
 # %% tags=["remove-cell"]
 for mirror, earlier in map(weights_on_sources, runs):
@@ -835,8 +827,6 @@ Captioned(
 # </details>
 #
 # Many heads spread their weight over the whole sentence, and their purpose is hard to name. A clear pattern doesn't prove that the model needs the head, and a head without one may matter all the same. To find out, ablate the head and measure the damage; [What attention heads do](14_attention_heads.ipynb) shows how.
-#
-# To see the weights of each head of PyTorch's `nn.MultiheadAttention`, call the layer with `average_attn_weights=False`. By default, it returns their average over the heads.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -893,7 +883,7 @@ def outputs_that_change(function, x):
         changed = x.clone()
         changed[:, t] += 1
         difference = (function(changed) - function(x)).abs()
-        columns.append(difference.amax(dim=-1)[0] > 1e-6)  # (length,)
+        columns.append(difference.amax(dim=-1)[0] > 1e-6)  # more than rounding
     return torch.stack(columns, dim=1)
 
 
@@ -906,7 +896,7 @@ wrong = outputs_that_change(lambda x: wrong_forward(layer, x), x)
 print(f"with transpose: {right.sum()} of 64   without: {wrong.sum()} of 64")
 
 # %% [markdown]
-# In self-attention, every output should depend on every input: all 64 pairs. Without the transpose, four heads become four islands of two positions each.
+# In self-attention, every output should depend on every input: all 64 pairs. Without the transpose, each of the four heads sees only two positions, and no information passes between these pairs.
 
 # %% tags=["hide-input"]
 axes_labels = ("output", "input that changes")
@@ -1041,7 +1031,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # %% [markdown]
 # ## Exercises
 #
-# The notebook has six blanks: the three projections in one product, a whole cross-attention layer, the contribution of each head, the cost of a layer, heads that share their keys and values, and a layer in which you find three bugs by experiments. Each has a hint, and a check that tells you what is wrong.
+# First do the last three blanks of chapter 2's notebook. This chapter's own has six: the three projections in one product, a whole cross-attention layer, the contribution of each head, the cost of a layer, heads that share their keys and values, and a layer in which you find three bugs by experiments. Each has a hint, and a check that tells you what is wrong.
 #
 # - In Colab, where the last cell grades your answers:
 #   [03_multi_head_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/03_multi_head_attention.ipynb).
