@@ -103,7 +103,7 @@ Picture(
 # %% [markdown]
 # Models A and B can see the digits that they are supposed to predict. Each has one small bug that raises no error, so during training both look like a great success. At inference they are useless.
 #
-# By the end you will be able to build the two masks of the Transformer, explain which attention layer needs which mask, and test any model for
+# By the end you will be able to build the two masks of the Transformer, explain which attention layer needs which mask, and test a model for
 # leaks from the future.
 #
 # **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
@@ -117,9 +117,8 @@ Picture(
         "masked self-attention and cross-attention in the decoder."
     ),
     caption=(
-        "This chapter is about what the highlighted boxes must not see. The vectors "
-        "go in together with a mask, which hides padding and, in masked "
-        "self-attention, the future."
+        "This chapter is about the mask of the highlighted boxes: it hides padding "
+        "and, in masked self-attention, the future."
     ),
 )
 
@@ -141,7 +140,7 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## What a token must not see
 #
-# In plain attention every position attends to every other. In two cases that must not happen.
+# In plain attention every position attends to all positions, itself included. In two cases that must not happen.
 #
 # **Padding.** A batch of sentences is one rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
 # token, `<pad>`. It has no meaning, but like any other token it has an embedding, hence a key and a value, so nothing keeps the real words from attending to it.
@@ -151,7 +150,7 @@ from transformer.positions import sinusoidal_encoding
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# In this chapter we translate from German into English, so the decoder's tokens are English. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells show what the model may see, and the token on the right is what it should predict, in the last row `<eos>`, the end of the sentence.
+# In this chapter we translate from German into English, so that you can read the decoder's tokens. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells show what the model may see, and the token on the right is what it should predict, in the last row `<eos>`, the end of the sentence.
 
 # %% tags=["hide-input"]
 milk = "<bos> the milk was sour".split()
@@ -170,8 +169,7 @@ Picture(
 )
 
 # %% [markdown]
-# One sentence gives five training examples, and the model computes all five predictions at once. A recurrent network has the same five targets, but it must compute its five states one after another. This difference is a
-# main reason why Transformers train fast. But there is a catch: the token to predict is also in the input, one position further right. Unless something hides it, the model only has to copy it.
+# One sentence gives five training examples, and the model computes all five predictions at once. But there is a catch: the token to predict is also in the input, one position further right. Unless something hides it, the model only has to copy it.
 #
 # The solution for both padding and the future is a **mask**: a table that shows which query may attend to which key. In this course it is boolean, and it always has
 # the same meaning:
@@ -251,7 +249,7 @@ Row(
 # %% [markdown]
 # The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 #
-# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, whose vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later.
+# **Can the future leak through several layers?** In layer 2, position 3 attends to position 1, whose vector is already a weighted sum. But in layer 1, position 1 could attend only to positions 0 and 1, so nothing else is in that sum. The same holds in every layer: position $i$ reads vectors of positions $0 \ldots i$, and none of these contains anything later. The causality test below checks this in a model with two layers.
 
 # %% tags=["remove-cell"]
 assert not (causal_weights @ causal_weights).triu(1).any()
@@ -305,7 +303,8 @@ source, target
 # %%
 mask = (source != 0)[:, None, None, :]  # (batch 2, 1, 1, key 4)
 assert torch.equal(mask, padding_mask(source, pad_id=0))
-mask
+print(mask.shape)
+print(mask)
 
 # %% [markdown]
 # Where both the future and padding should be hidden, a query may attend to a key if the key is real **and** not in the future. With boolean masks, this "and" is the operator `&`. Here are the package's three mask functions; the last one combines the other two:
@@ -382,13 +381,13 @@ Captioned(
 # | attention | hides |
 # |---|---|
 # | self-attention in the encoder | source padding |
-# | self-attention in the decoder | the future, and target padding that isn't at the end |
+# | self-attention in the decoder | the future and target padding |
 # | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
-# cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target.
+# cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target. (Padding also provides queries, but no mask needs to hide them: in the encoder, their outputs are the keys that cross-attention hides, and in the decoder, the loss ignores them.)
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. The middle one is `target_mask`, which is right wherever the padding is. In training, with padding at the end, the package leaves out its padding column and uses the causal mask alone, as explained above.
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. (In training, the package uses the causal mask alone for the middle one, as explained above.)
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -499,7 +498,7 @@ assert_close(pytorch(q[-1:], k, v, is_causal=True), v[:1])
 # ### A query with nothing to attend to
 #
 # Sooner or later, some query will have no key left, for example because a sentence consists of padding only, or because the padding is on the left, where the first queries can see nothing but padding. In such a row all scores are $-\infty$, all
-# exponentials are 0, and so is the sum that the softmax divides by. Our function returns NaN, while the package's `attention` and PyTorch's function return zeros for such a query:
+# exponentials are 0, and so is the sum that the softmax divides by. Our function returns NaN. The package's `attention` returns zeros for such a query, and so do current versions of PyTorch's function:
 
 # %%
 nothing = torch.zeros(5, 5, dtype=torch.bool)
@@ -509,19 +508,19 @@ print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 
 # %% [markdown]
 # A NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
-# weights of the model. So test this case in your own code.
+# weights of the model. So test this case in your own code. The package uses a large negative number instead of $-\infty$, and multiplies the weights by the mask.
 #
 # <details><summary>How to avoid the NaN, and additive masks</summary>
 #
-# Using the lowest *finite* number instead of $-\infty$ avoids the NaN, but makes all scores of a fully masked row equal, so the output becomes the average
-# of exactly what should be hidden. A second step repairs that: multiply the weights by the mask. The package's `attention` takes both steps:
+# The lowest *finite* number instead of $-\infty$ avoids the NaN, but makes all scores of a fully masked row equal, so the output becomes the average
+# of exactly what should be hidden. The product with the mask repairs that:
 #
 # ```python
 # lowest = torch.finfo(scores.dtype).min
 # weights = scores.masked_fill(~mask, lowest).softmax(dim=-1) * mask
 # ```
 #
-# Many implementations use an **additive mask**: a float tensor that is added to the scores, with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again. So combine boolean masks first, and then overwrite the hidden scores once.
+# Many implementations use an **additive mask**: a float tensor that is added to the scores, with 0 where attention is allowed, and $-\infty$ or a low number such as `-1e9` elsewhere. In float16, a 16-bit number format that ends at ±65,504, `-1e9` overflows to $-\infty$, so a fully masked row is NaN again: use the lowest number of the dtype instead. But the sum of two such masks overflows in any dtype. So combine the masks as booleans first, and then overwrite the hidden scores once.
 #
 # </details>
 
@@ -534,6 +533,8 @@ for form in (lambda *a: attention(*a)[0], fused_attention, pytorch):
     assert torch.equal(output, torch.zeros(5, 8)) and z.grad.isfinite().all()
 assert torch.tensor(-1e9).to(torch.float16) == -math.inf
 assert torch.finfo(torch.float16).max == 65504
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    assert torch.tensor(torch.finfo(dtype).min, dtype=dtype).mul(2) == -math.inf
 scores = torch.tensor([2.0, 1, 0, 3])
 no_key = torch.zeros(4, dtype=torch.bool)
 lowest = torch.finfo(torch.float32).min
@@ -551,8 +552,8 @@ else:
 # %% [markdown]
 # ## The causality test
 #
-# How can you be sure that a whole model has no leak? Instead of looking at the mask, check what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** It doesn't matter how the mask was made or where it was applied, so this test even finds leaks that nobody has thought of. The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
+# How can you check a whole model for leaks? Instead of looking at the mask, check what it is for: **if token $t$ changes, no output before position $t$ may
+# change.** It doesn't matter how the mask was made or where it was applied, so this test also finds leaks that you haven't thought of. (It tests the model, not the data: see bug 5.) The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -565,7 +566,7 @@ def outputs_that_change(function, target, new_id):
         changed = target.clone()
         changed[:, t] = new_id
         difference = (function(changed) - original).abs()
-        columns.append(difference.amax(dim=-1)[0] > 1e-6)
+        columns.append(difference.amax(dim=-1)[0] > 1e-6)  # more than rounding
     return torch.stack(columns, dim=1)
 
 
@@ -640,9 +641,9 @@ causal = causal_mask(4)[0, 0]
 print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The consequence is worse: through the sum in the softmax, every output but the last depends on the future. You could divide each row by its sum afterwards, but a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
+# Worse, every output but the last depends on the future, because the softmax's denominator contains future scores. On paper, dividing each row by its sum afterwards would repair this. But in floating-point numbers, a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
 #
-# **Build a mask yourself.** Tick *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then press any cell of the score table to hide its key from its query, or to show it again.
+# **Build a mask yourself.** The figure shows the scores, with hidden ones in grey, then the weights and the sum of each row. Tick the box *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then press any cell of the score table to hide its key from its query, or to show it again.
 #
 # <div class="widget" data-widget="masks">
 #
@@ -678,7 +679,7 @@ assert extreme.masked_fill(~visible, -math.inf).softmax(dim=0).tolist() == [1, 0
 # | `attn_mask` and `key_padding_mask` of `nn.MultiheadAttention` | True = hidden |
 # | `attention_mask` of Hugging Face's models | 1 = token, 0 = padding |
 #
-# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left, so its row is NaN:
+# If we pass our mask to `nn.MultiheadAttention`, each word attends only to the future. The last one has no key left: depending on the version of PyTorch, its row is NaN or zeros.
 
 # %%
 layer = nn.MultiheadAttention(8, num_heads=1, batch_first=True)
@@ -686,13 +687,15 @@ _, weights = layer(x[None], x[None], x[None], attn_mask=causal)
 weights[0].detach()
 
 # %% tags=["remove-cell"]
-assert weights[0, -1].isnan().all() and not weights[0, :-1].isnan().any()
+last = weights[0, -1]
+assert last.isnan().all() or not last.any()  # depending on PyTorch's version
+assert not weights[0, :-1].isnan().any()
 assert not weights[0, :-1].tril().any()  # nothing but the future
 without, _ = layer(x[None], x[None], x[None], attn_mask=causal, need_weights=False)
 assert not without.isnan().any()
 
 # %% [markdown]
-# The remedy is to pass `~causal` there. Don't count on a NaN to warn you: with `need_weights=False`, the same layer silently returns zeros for that row's attention.
+# The remedy is to pass `~causal` there. Don't count on a NaN to warn you: with `need_weights=False`, current versions silently return zeros for that row's attention.
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict. This is the bug of model A in the first figure.
 #
@@ -719,7 +722,7 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. (Even with the inverted mask, two outputs depend on their own token, through its query.)
+# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. With the inverted mask, outputs 0 and 1 still depend on their own token, because it provides the query.
 
 # %% tags=["hide-input"]
 Row(
@@ -832,7 +835,7 @@ def train(mask, shift=True, steps=200):
 
 
 # %% [markdown]
-# We train the three models, then test them as they would be used at inference: with the right mask and a shifted target. Guessing has a loss of 2.30:
+# We train the three models, then test them under the conditions of inference, where no model can see the digit that it predicts: with the causal mask and shifted inputs. Guessing has a loss of 2.30:
 
 # %%
 one_too_many = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
