@@ -10,14 +10,16 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from itertools import repeat
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from transformer.errors import UserError, quote, shorten
 
@@ -216,8 +218,9 @@ def convert(value: Any, expected: Any, where: str) -> Any:
 
     Args:
         value: what ``json.loads`` returned, or a part of it.
-        expected: ``str``, ``int``, ``float``, ``bool``, ``NoneType``, ``Any``, a ``Literal``, a union, a ``list``,
-            ``tuple[…, ...]`` or ``dict`` of such types, or a dataclass with such fields.
+        expected: ``str``, ``int``, ``float``, ``bool``, ``NoneType``, ``Any``, a ``Literal``, a union,
+            ``Annotated[str, pattern, pattern in words]``, a ``list``, ``tuple`` or ``dict`` of such types, or a
+            dataclass with such fields.
         where: the file and the field, for messages.
 
     Raises:
@@ -234,6 +237,9 @@ def convert(value: Any, expected: Any, where: str) -> Any:
     elif origin is Literal:
         if value in arguments and isinstance(value, str):
             return value
+    elif origin is Annotated:
+        if isinstance(value, str) and re.fullmatch(arguments[1], value):
+            return value
     elif origin in (Union, UnionType):
         for member in arguments:
             with suppress(InvalidFileError):
@@ -246,10 +252,15 @@ def convert(value: Any, expected: Any, where: str) -> Any:
             return value
     elif origin is dict:
         if isinstance(value, dict):
-            return {key: convert(member, arguments[1], f"{where}: {shorten(key)}") for key, member in value.items()}
+            return {
+                convert(key, arguments[0], f"{where}: a key"): convert(member, arguments[1], f"{where}: {shorten(key)}")
+                for key, member in value.items()
+            }
     elif origin in (list, tuple):
-        if isinstance(value, list):
-            return origin(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
+        any_length = origin is list or arguments[1] is ...
+        if isinstance(value, list) and (any_length or len(value) == len(arguments)):
+            types = repeat(arguments[0]) if any_length else arguments
+            return origin(convert(*item, f"{where}[{i}]") for i, item in enumerate(zip(value, types, strict=False)))
     elif is_dataclass(expected) and isinstance(value, dict):
         return _dataclass(value, cast(type, expected), where)
     raise InvalidFileError(f"{where} must be {_name(expected)}; got {quote(value)}")
@@ -267,7 +278,7 @@ def check_fields(settings: Any, section: str) -> None:
     Raises:
         UserError: if a value has another type.
     """
-    for name, expected in get_type_hints(type(settings)).items():
+    for name, expected in get_type_hints(type(settings), include_extras=True).items():
         if not is_dataclass(value := getattr(settings, name)):
             try:
                 convert(value, expected, f"{section}.{name}")
@@ -277,13 +288,12 @@ def check_fields(settings: Any, section: str) -> None:
 
 def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     """Create a dataclass from an object with its fields."""
-    types = get_type_hints(expected)
+    types = get_type_hints(expected, include_extras=True)
     known = {field.name: field for field in fields(cast(Any, expected))}
     for name in value:
         if name not in known:
-            raise InvalidFileError(
-                f"{where}: {quote(name)} is unknown; is the file from another version of this package?"
-            )
+            names = shorten(", ".join(known))
+            raise InvalidFileError(f"{where}: {quote(name)} is unknown; this version of the package knows {names}")
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise InvalidFileError(f"{where}: {name} is missing")
@@ -303,6 +313,9 @@ def _name(expected: Any) -> str:
     names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
     if get_origin(expected) is Literal:
         return f"one of {', '.join(map(str, get_args(expected)))}"
+    if get_origin(expected) is Annotated:
+        return str(get_args(expected)[2])
     if get_origin(expected) in (list, tuple):
-        return "a list"
+        arguments = get_args(expected)
+        return f"a list of {len(arguments)} values" if len(arguments) > 1 and ... not in arguments else "a list"
     return names.get(expected, "a JSON object")

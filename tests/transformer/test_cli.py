@@ -359,7 +359,7 @@ def test_pairs_that_are_dropped_are_counted(
         ("none.json", "none.json is missing"),
         ("folder.json", "folder.json: it is not a file"),
         ("text.json", "text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("wrong.json", "wrong.json has a mistake at the top level: 'languages' is missing"),
+        ("wrong.json", "wrong.json: languages is missing"),
         ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
         ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
         ("two,one", "/two has 2 lines but"),

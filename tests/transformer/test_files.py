@@ -6,7 +6,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -159,9 +159,20 @@ def test_any_value_of_a_setting_is_accepted_or_refused(cls: type, data: st.DataO
 def test_conversion() -> None:
     assert convert([1, 2], tuple[int, ...], "x") == (1, 2)
     assert convert(None, int | None, "x") is None and convert(3, int | None, "x") == 3
+    assert convert(["a", 2], tuple[str, int], "x") == ("a", 2)
     assert convert(3, float, "x") == 3 and convert("a", Literal["a", "b"], "x") == "a"
     with pytest.raises(UserError, match=r"x: a\[1\] must be a whole number; got 'b'"):
         convert({"a": [1, "b"]}, dict[str, list[int]], "x")
+    with pytest.raises(UserError, match=r"x must be a list of 2 values; got \[1\]"):
+        convert([1], tuple[int, int], "x")
+    lowercase = Annotated[str, "[a-z]+", "lowercase letters"]
+    assert convert({"a": "b"}, dict[lowercase, lowercase], "x") == {"a": "b"}
+    for value, message in (
+        ({"A": "b"}, "x: a key must be lowercase letters; got 'A'"),
+        ({"a": 1}, "x: a must be .*; got 1"),
+    ):
+        with pytest.raises(UserError, match=message):
+            convert(value, dict[lowercase, lowercase], "x")
 
 
 def test_an_incomplete_last_line_is_left_out_and_no_other(tmp_path: Path) -> None:

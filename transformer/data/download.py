@@ -7,7 +7,6 @@ file under its final name is always complete. An interrupted download is resumed
 import http.client
 import io
 import os
-import re
 import shutil
 import socket
 import time
@@ -18,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import platformdirs
 
-from transformer.data.manifest import DIGEST, FILE_NAME
-from transformer.errors import UserError, quote
+from transformer.errors import UserError
 from transformer.files import file_hash
 from transformer.progress import progress_bar
 
@@ -50,14 +48,6 @@ class RemoteFile:
     """Checksum: ``sha256:`` or ``md5:``, then lowercase hexadecimal digits."""
     size: int | None = None
     """Size in bytes, if known."""
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(FILE_NAME, self.name):
-            raise UserError(
-                f"a file name may consist of letters, digits, '_', '+', '-' and single dots; got {quote(self.name)}"
-            )
-        if not re.fullmatch(DIGEST, self.digest):
-            raise UserError(f"the digest of {self.name} must be a complete sha256:… or md5:…; got {quote(self.digest)}")
 
 
 def data_folder() -> Path:

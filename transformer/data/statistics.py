@@ -213,7 +213,7 @@ def _corpus_table(data: PreparedData, config: DataConfig) -> str:
     manifests = corpus.manifests
     rows = {
         "corpus": corpus.name,
-        "description": "; ".join(m.description or "" for m in manifests) if manifests else SYNTHETIC,
+        "description": "; ".join(m.description for m in manifests) if manifests else SYNTHETIC,
         "direction": config.direction.replace("-", " → "),
         "splits": ", ".join(f"{s} (held out of train)" if s in held_out else s for s in corpus.splits),
         "unused": unused_pairs(data),

@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -825,48 +826,57 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("colour", 1, r"at the top level: unknown name 'colour'; expected languages, splits, files, "),
-        ("languages", ["en"], r"at languages: expected two different languages; got \['en'\]"),
-        ("languages", ["en", "en"], r"at languages: expected two different languages; got \['en', 'en'\]"),
-        ("languages", ["en", "de", "fr"], "at languages: expected two different languages; got"),
-        ("languages", ["EN", "de"], r"at languages\[0\]: expected .*; got 'EN'"),
-        ("languages", ["en\n", "de"], r"at languages\[0\]"),
-        ("languages", ["en", "fr"], r"at splits\.train\[0\]: 'fr' is missing"),
-        ("languages", "en", "at languages: expected a list; got 'en'"),
-        ("base_urls", ["ftp://a"], r"at base_urls\[0\]: expected .*; got 'ftp://a'"),
-        ("base_urls", [], "at files: .* no base_urls"),
-        ("base_urls", "https://a", "at base_urls: expected a list; got 'https://a'"),
-        ("splits", {}, "at splits: 'train' is missing"),
-        ("splits/train", [], r"at splits\.train: the list is empty"),
-        ("splits/train", {"en": "a", "de": "b"}, r"at splits\.train: expected a list; got \{"),
-        ("splits/train/0", {"en": "a"}, r"at splits\.train\[0\]: 'de' is missing"),
-        ("splits/train/0", "a", r"at splits\.train\[0\]: expected an object; got 'a'"),
-        ("splits/valid/0/fr", "b", r"at splits\.valid\[0\]: unknown name 'fr'; expected en, de"),
-        ("splits/valid/0/en", "", r"at splits\.valid\[0\]\.en: expected one line of text .*; got ''"),
-        ("splits/valid/0/en", 5, r"at splits\.valid\[0\]\.en: expected a string; got 5"),
-        ("splits/valid/0/en", "a\0b", r"\.en: .*; got 'a\\x00b'"),
-        ("splits/valid/0/en", "\ud800", r"\.en: .*; got '\\ud800'"),
-        ("splits/valid/0/e\nn", "a\n", r"at splits\.valid\[0\]: unknown name 'e\\nn'"),
-        ("splits/..|a", [{"en": "a", "de": "b"}], r"at splits: expected .*; got '\.\./a'"),
-        ("splits/a\n", [{"en": "a", "de": "b"}], r"at splits: expected .*; got 'a\\n'"),
-        ("files/..|x", {"digest": MD5}, r"at files: expected .*; got '\.\./x'"),
-        ("files/|etc|x", {"digest": MD5}, r"at files: expected .*; got '/etc/x'"),
-        ("files/..", {"digest": MD5}, r"at files: expected .*; got '\.\.'"),
-        ("files/.hidden", {"digest": MD5}, r"at files: expected .*; got '\.hidden'"),
-        ("files/x\n", {"digest": MD5}, r"at files: expected .*; got 'x\\n'"),
-        ("files/y", {}, r"at files\.y: 'digest' is missing"),
-        ("files/y", {"digest": "0" * 64}, r"at files\.y\.digest: expected .*; got '0+'"),
-        ("files/y", {"digest": MD5 + "0"}, r"at files\.y\.digest: expected .*; got '"),
-        ("files/y", {"digest": MD5.upper()}, r"at files\.y\.digest: expected .*; got '"),
-        ("files/x.tgz/path", 1, r"at files\.x\.tgz\.path: expected a string; got 1"),
-        ("files/x.tgz/size", -1, r"at files\.x\.tgz\.size: expected a number of bytes; got -1"),
-        ("files/x.tgz/size", 10**400, r"at files\.x\.tgz\.size: expected a number of bytes; got 10+"),
-        ("files/x.tgz/size", "5", r"at files\.x\.tgz\.size: expected a number of bytes; got '5'"),
-        ("files/x.tgz/size", True, r"at files\.x\.tgz\.size: expected a number of bytes; got True"),
-        ("files/x.tgz/sha", "5", r"at files\.x\.tgz: unknown name 'sha'; expected digest, path, size"),
-        ("files", [], r"at files: expected an object; got \[\]"),
-        ("licence", None, "at licence: expected a string; got None"),
-        ("description" * 50, "d", "at the top level: unknown name 'desc.*\\.\\.\\..*ption'; expected "),
+        (
+            "colour",
+            1,
+            "m.json: 'colour' is unknown; this version of the package knows languages, splits, .*, citation$",
+        ),
+        ("languages", ["en"], r": languages must be a list of 2 values; got \['en'\]"),
+        ("languages", ["en", "en"], ": languages must be two different languages; got en twice"),
+        ("languages", ["en", "de", "fr"], ": languages must be a list of 2 values; got"),
+        ("languages", ["EN", "de"], r": languages\[0\] must be two or three lowercase letters, such as en; got 'EN'"),
+        ("languages", ["en\n", "de"], r": languages\[0\] must be"),
+        ("languages", ["en", "fr"], r": splits: train\[0\] must have the texts of en and fr; got \{'de': "),
+        ("languages", "en", ": languages must be a list of 2 values; got 'en'"),
+        ("base_urls", ["ftp://a"], r": base_urls\[0\] must be an address that begins with https://.*; got 'ftp://a'"),
+        ("base_urls", [], ": files: .* no base_urls"),
+        ("base_urls", "https://a", ": base_urls must be a list; got 'https://a'"),
+        ("hold_out_every", 2, ": hold_out_every must be from 3 to 1,000,000; got 2"),
+        ("hold_out_every", 10**7, ": hold_out_every must be from 3 to 1,000,000; got 10000000"),
+        ("hold_out_every", 5.0, ": hold_out_every must be a whole number or null; got 5.0"),
+        ("hold_out_every", True, ": hold_out_every must be a whole number or null; got True"),
+        ("splits", {}, ": splits: train is missing"),
+        ("splits/train", [], ": splits: train must not be an empty list"),
+        ("splits/train", {"en": "a", "de": "b"}, r": splits: train must be a list; got \{"),
+        ("splits/train/0", {"en": "a"}, r": splits: train\[0\] must have the texts of en and de; got \{'en': 'a'\}"),
+        ("splits/train/0", "a", r": splits: train\[0\] must be a JSON object; got 'a'"),
+        ("splits/valid/0/fr", "b", r": splits: valid\[0\] must have the texts of en and de; got \{.*'fr': 'b'\}"),
+        ("splits/valid/0/en", "", r": splits: valid\[0\]: en must be one line of text .*; got ''"),
+        ("splits/valid/0/en", 5, r": splits: valid\[0\]: en must be one line of text .*; got 5"),
+        ("splits/valid/0/en", "a\0b", r": en must be .*; got 'a\\x00b'"),
+        ("splits/valid/0/en", "\ud800", r": en must be .*; got '\\ud800'"),
+        ("splits/valid/0/e\nn", "a\n", r": splits: valid\[0\]: a key must be .*; got 'e\\nn'"),
+        ("splits/..|a", [{"en": "a", "de": "b"}], r": splits: a key must be .*; got '\.\./a'"),
+        ("splits/a\n", [{"en": "a", "de": "b"}], r": splits: a key must be .*; got 'a\\n'"),
+        ("files/..|x", {"digest": MD5}, r": files: a key must be the name of a file, .*; got '\.\./x'"),
+        ("files/y", {}, r": files: y: digest is missing"),
+        ("files/y", {"digest": "sha1:" + "0" * 40}, r": files: y: digest must be .*; got 'sha1:0+'"),
+        ("files/y", {"digest": "md5:" + "0" * 31}, r": files: y: digest must be .*; got '"),
+        ("files/y", {"digest": "0" * 64}, r": files: y: digest must be .*; got '0+'"),
+        ("files/y", {"digest": ""}, r": files: y: digest must be .*; got ''"),
+        ("files/y", {"digest": MD5 + "0"}, r": files: y: digest must be sha256: and 64, or md5: and 32 .*; got '"),
+        ("files/y", {"digest": MD5.upper()}, r": files: y: digest must be .*; got '"),
+        ("files/x.tgz/path", 1, r": files: x\.tgz: path must be one line of text .*; got 1"),
+        ("files/x.tgz/path", None, r": files: x\.tgz: path must be one line of text .*; got None"),
+        ("files/x.tgz/size", -1, r": files: x\.tgz: size must not be negative; got -1"),
+        ("files/x.tgz/size", 10**400, r": files: x\.tgz: size must be a whole number or null; got 10+"),
+        ("files/x.tgz/size", "5", r": files: x\.tgz: size must be a whole number or null; got '5'"),
+        ("files/x.tgz/size", True, r": files: x\.tgz: size must be a whole number or null; got True"),
+        ("files/x.tgz/sha", "5", r": files: x\.tgz: 'sha' is unknown; .* knows digest, path, size$"),
+        ("files", [], r": files must be a JSON object; got \[\]"),
+        ("licence", None, ": licence must be text without .*; got None"),
+        ("licence", "a\tb", r": licence must be text without tabs and other control characters; got 'a\\tb'"),
+        ("description" * 50, "d", "m.json: 'desc.*\\.\\.\\..*ption' is unknown; "),
     ],
 )
 def test_a_manifest_with_a_mistake(path: str, value: Any, message: str, folder: Path) -> None:
@@ -875,6 +885,30 @@ def test_a_manifest_with_a_mistake(path: str, value: Any, message: str, folder: 
         find_corpus(str(folder / "m.json"))
     assert re.search(message, str(error.value)), str(error.value)
     assert str(error.value).isprintable() and len(str(error.value)) < 500 + len(str(folder))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a/b", "/etc/passwd", "../a", "a..b", "a\\b", "a\0b", ".hidden", "a.", "C:a", "a b", "a\n", "-/"],
+)
+def test_a_file_outside_the_cache_folder_is_refused(name: str) -> None:
+    message = f"the manifest m: files: a key must be the name of a file, with letters, .*; got {re.escape(repr(name))}"
+    with pytest.raises(UserError, match=f"^{message}$"):
+        corpus_of("m", VALID | {"files": {name: {"digest": MD5}}})
+
+
+@given(st.text(alphabet="ab-+_./\\\0 ~\n", max_size=6))
+@settings(one_folder)
+def test_a_file_name_that_is_accepted_stays_in_the_folder(name: str) -> None:
+    with suppress(UserError):
+        corpus_of("m", VALID | {"files": {name: {"digest": MD5}}})
+        assert (Path("/folder") / name).resolve() == Path("/folder") / name and not name.startswith(".")
+        assert "\\" not in name and ".." not in name
+
+
+@pytest.mark.parametrize("name", ["training-parallel-nc-v9.tgz", "train.de.gz", "test_2016_flickr.en.gz", "a", "c++.1"])
+def test_names_of_real_files_are_accepted(name: str) -> None:
+    assert list(corpus_of("m", VALID | {"files": {name: {"digest": MD5}}}).manifest.files) == [name]
 
 
 NAMES = st.sampled_from(
