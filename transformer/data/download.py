@@ -31,7 +31,7 @@ SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
-"""Wait about this many seconds before a retry, and longer before each further one; urllib3 makes the first at once."""
+"""Wait this many seconds before the first retry, twice as long before the second, and so on."""
 MIN_FREE_BYTES = 100_000_000
 """Free disk space that must remain after a download."""
 
@@ -147,16 +147,6 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
     import requests
     import urllib3
 
-    retry = urllib3.Retry(
-        RETRIES,
-        connect=0,  # don't retry if the host is unknown or refuses the connection
-        other=0,
-        status_forcelist=[429, *range(500, 600)],
-        backoff_factor=BACKOFF,
-        respect_retry_after_header=False,  # it may ask for hours
-        raise_on_status=False,
-    )
-
     class Adapter(requests.adapters.HTTPAdapter):
         """Reads all responses as `LimitedResponse`."""
 
@@ -168,18 +158,18 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
     reason = None
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
-            session.mount(scheme, Adapter(max_retries=retry))
-        for attempt in range(RETRIES + 1):  # Retry covers neither connection timeouts here nor the response's body
+            session.mount(scheme, Adapter())
+        for attempt in range(RETRIES + 1):
             time.sleep(BACKOFF * attempt)
             try:
                 if _stream(session, url, part, file) and not _has_digest(part, file.digest):
                     part.unlink()  # its beginning may have been that of another file
                     _stream(session, url, part, file)
                 return None
-            except (requests.ConnectTimeout, urllib3.exceptions.HTTPError) as error:
-                reason = _explain(error)
-            except (requests.RequestException, TooSlowError, ValueError) as error:  # also an invalid URL in a redirect
-                return _explain(error)
+            except (requests.RequestException, urllib3.exceptions.HTTPError, TooSlowError, ValueError) as error:
+                reason, temporary = _explain(error)
+                if not temporary:
+                    break
     return reason
 
 
@@ -257,18 +247,21 @@ class _SpeedLimit(io.RawIOBase):
         super().close()
 
 
-def _explain(error: Exception) -> str:
-    """Describe in a few words why a download failed."""
+def _explain(error: Exception) -> tuple[str, bool]:
+    """Describe in a few words why a download failed, and tell whether the failure may be temporary."""
     import requests
     import urllib3.exceptions
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"{error.response.status_code} {error.response.reason}"
-    cause = getattr(error.args[0] if error.args else None, "reason", error)  # of urllib3's MaxRetryError
+        code = error.response.status_code
+        return f"{code} {error.response.reason}", code == 429 or code >= 500
+    cause: Any = error
+    if isinstance(error, requests.RequestException) and error.args:  # from an error of urllib3, perhaps MaxRetryError
+        cause = getattr(error.args[0], "reason", error.args[0])
     if isinstance(cause, urllib3.exceptions.NewConnectionError):
-        return f"no connection: {str(cause).split(': ')[-1]}"
+        return f"no connection: {str(cause).split(': ')[-1]}", False
     if isinstance(cause, urllib3.exceptions.TimeoutError):
-        return f"no data for {TIMEOUT:g} s"
+        return f"no data for {TIMEOUT:g} s", True
     if isinstance(cause, urllib3.exceptions.ProtocolError):
-        return "the connection broke"
-    return str(error).split("\n")[0][:200]
+        return "the connection broke", True
+    return str(error).split("\n")[0][:200], False
