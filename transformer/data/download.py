@@ -9,7 +9,9 @@ import io
 import os
 import shutil
 import socket
+import sys
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +79,7 @@ def fetch(file: RemoteFile, folder: Path, mirror: str | None = None) -> Path:
     try:
         if not _has_digest(path, file.digest):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with filelock.FileLock(path.with_name(f".{file.name}.lock")):
+            with lock_file(path.with_name(f".{file.name}.lock"), f"another process is downloading {file.name}"):
                 if not _has_digest(path, file.digest):  # another process may have been faster
                     _fetch(file, path, mirror)
     except OSError as error:
@@ -86,6 +88,16 @@ def fetch(file: RemoteFile, folder: Path, mirror: str | None = None) -> Path:
             f"cannot store {file.name} in {path.parent}: {reason}. Fix this, or set $TRANSFORMER_DATA to another folder"
         ) from error
     return path
+
+
+def lock_file(path: Path, reason: str) -> AbstractContextManager[object]:
+    """Lock a file, for use in a ``with`` statement. If another process holds the lock, print the reason and wait."""
+    lock = filelock.FileLock(path)
+    try:
+        return lock.acquire(blocking=False)
+    except filelock.Timeout:
+        print(f"{reason}: waiting until it has finished", file=sys.stderr, flush=True)
+        return lock.acquire()
 
 
 def _has_digest(path: Path, digest: str) -> bool:

@@ -10,9 +10,8 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -20,14 +19,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import filelock
 import sentencepiece
 
 from transformer.data.augmentation import augment
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
 from transformer.data.corpora import HOLD_OUT_EVERY, check_direction, count_unused_pairs, find_corpus, sentence_pairs
-from transformer.data.download import data_folder
+from transformer.data.download import data_folder, lock_file
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError, quote
@@ -206,7 +204,7 @@ def prepare(
         if (folder / "store.json").exists():
             return PreparedData(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_name(f".{folder.name}.lock"), progress):
+        with lock_file(folder.with_name(f".{folder.name}.lock"), "another process is preparing this data"):
             if not (folder / "store.json").exists():
                 shutil.rmtree(work, ignore_errors=True)  # left by a process that was killed
                 work.mkdir()
@@ -223,17 +221,6 @@ def prepare(
             f"{'Free some disk space, or set' if full else 'Set'} $TRANSFORMER_DATA to a folder that you can write to"
         ) from error
     return PreparedData(folder)
-
-
-def _lock(path: Path, progress: bool) -> AbstractContextManager[object]:
-    """Wait until no other process prepares the same data, and say so."""
-    lock = filelock.FileLock(path)
-    try:
-        return lock.acquire(blocking=False)
-    except filelock.Timeout:
-        if progress:
-            print("another process is preparing this data: waiting until it has finished", file=sys.stderr, flush=True)
-        return lock.acquire()
 
 
 def _fill(
