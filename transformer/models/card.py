@@ -196,8 +196,8 @@ def _training_procedure(
         [
             "```\n" + "\n".join(commands) + "\n```",
             tabulate(rows, list(columns), "github"),
-            f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {duration}. "
-            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{average}",
+            f"After {metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens and {duration} of training, "
+            f"the validation loss was {metrics['valid_loss']:.3f} nats per token.{average}",
         ]
     )
 
