@@ -132,7 +132,7 @@ for x in rows["attention\nonly"][2:]:
     )
 
 # %% [markdown]
-# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a deep model trains at all.
+# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a model trains at all.
 #
 # **About 45 minutes.** The chapter builds on all chapters from [Attention](02_attention.ipynb) onwards.
 
@@ -155,6 +155,7 @@ Picture(
 # %% tags=["hide-input", "imports"]
 import math
 from itertools import islice
+from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -224,11 +225,21 @@ for depth in (0, 1, 2, 3):
 # %% tags=["remove-cell"]
 assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e-12
 assert variation(complete_layers[3]) > 0.3
+torch.manual_seed(0)
+attend = initialise(MultiHeadAttention(32, n_heads=4)).double()
+common, different = torch.randn(1, 1, 32).double(), torch.randn(1, 8, 32).double()
+different = different - different.mean(dim=1, keepdim=True)
+spreads = []
+with torch.no_grad():
+    for scale in (0.2, 0.1):
+        attended = attend(common + scale * different)
+        spreads.append(attended.std(dim=1).norm().item())
+assert 7.5 < spreads[0] / spreads[1] < 8.5, "halving them leaves an eighth"
 
 # %% [markdown]
-# Why does attention lose nearly everything in the second layer? After the first, the vectors are much shorter, because averaging cancels part of them. The second layer's scores are therefore close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
+# Why does attention lose nearly everything in the second layer? Two positions get different averages only if their weights differ. For that, their queries must differ, and so must the keys. And even then, the averages differ only as far as the values do. So a difference between two outputs is a product of three differences: once these are small, halving them leaves an eighth.
 #
-# This is called **over-smoothing** or **rank collapse**: a matrix whose rows are all the same has rank 1. It isn't an accident of our random weights: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with depth.
+# This is called **over-smoothing** or **rank collapse**: a matrix whose rows are all the same has rank 1. Other weights change the numbers, but not the outcome: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with depth.
 #
 # The paper puts three more parts into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at these parts one at a time, put them together, and then see which of them slows the collapse down.
@@ -262,7 +273,7 @@ SourceCode(FeedForward)
 # %% [markdown]
 # *Position-wise* means that the same small network is applied to each position separately, as it was to the two rows above. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units its BLEU was lower, with 4,096 higher (Table 3, row C). At the paper's width, the two matrices of the feed-forward network have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$, so two thirds of an encoder layer's parameters are in the feed-forward network.
+# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds a multiple of one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units its BLEU was lower, with 4,096 higher (Table 3, row C). At the paper's width, the two matrices of the feed-forward network have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$, so two thirds of an encoder layer's parameters are in the feed-forward network.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -354,7 +365,7 @@ half = sum(map(len, active[:500]))  # the tokens of the first 500 sentences
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of the clause that they introduce goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. Nobody told the model this, but it has to know it to translate correctly. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
+# The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of the clause that they introduce goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. The model was never told this, but it needs it to translate correctly. We search the first 500 sentences for the unit that best separates these **verb-final words** from all others, and test it on the other 500:
 
 # %%
 verb_final = {"▁because", "▁although", "▁if", "▁when", "▁that"}
@@ -470,14 +481,14 @@ assert 5 * residual[-1] < residual[0] < 20 * residual[-1]
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks by a factor of several hundred. With residual connections it even grows, by a factor of more than five.
+# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks by a factor of several hundred. With residual connections it grows by a factor of more than five, which is harmless.
 #
 # For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
 #
-# Large vectors are a problem for the sublayer that reads them: they make attention scores large, which saturates the softmax. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# Large vectors are a problem for the sublayer that reads them: they make attention scores large, which saturates the softmax. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -575,10 +586,10 @@ Picture(
 SourceCode(Residual)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing. (`.to(x.dtype)` matters only in [mixed precision](16_gpu_performance.ipynb).)
+# `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
-# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input?
+# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input, which shows how much of the input is left?
 #
 # <div class="widget" data-widget="norm">
 #
@@ -687,41 +698,43 @@ class AttentionPlus(nn.Module):
 
 
 # %% [markdown]
-# The table shows the variation after 1, 2, 4 and 12 layers. Values below the rounding error are shown as 0:
+# The table shows the variation after 1, 2, 4 and 12 layers, the median of nine random seeds. Values below the rounding error are shown as 0:
 
 # %%
-stacks = {"attention only": attention_only}
-for part in ("feed-forward", "layer norm", "residual"):
-    stacks[f"+ {part}"] = stack(AttentionPlus, part)
-stacks["complete, post-norm"] = complete_layers
-pre_norm = small_config("pre")
-stacks["complete, pre-norm"] = stack(lambda: EncoderLayer(pre_norm), None)
+stacks = {
+    "attention only": (lambda: MultiHeadAttention(32, n_heads=4),),
+    "+ feed-forward": (AttentionPlus, "feed-forward"),
+    "+ layer norm": (AttentionPlus, "layer norm"),
+    "+ residual": (AttentionPlus, "residual"),
+    "complete, post-norm": (lambda: EncoderLayer(small_config("post")), None),
+    "complete, pre-norm": (lambda: EncoderLayer(small_config("pre")), None),
+}
 
+# %%
 depths = (1, 2, 4, 12)
+medians = {}
 print(f"{'layers':19}", *(f"{depth:6}" for depth in depths))
-for name, vectors in stacks.items():
-    values = [variation(vectors[depth]) for depth in depths]
-    values = [value if value > 1e-25 else 0 for value in values]
+for name, arguments in stacks.items():
+    runs = [stack(*arguments, seed=seed) for seed in range(9)]
+    medians[name] = [
+        median(variation(run[depth]) for run in runs) for depth in depths
+    ]
+    values = [value if value > 1e-25 else 0 for value in medians[name]]
     print(f"{name:19}", *(f"{value:6.1g}" for value in values))
 
 # %% tags=["remove-cell"]
-for part in ("attention only", "+ feed-forward", "+ layer norm"):
-    assert variation(stacks[part][2]) < 1e-3 and variation(stacks[part][4]) < 1e-20
-for part in ("+ residual", "complete, post-norm", "complete, pre-norm"):
-    assert variation(stacks[part][4]) > 0.3
-for seed in (0, 1, 2):
-    post, pre = (
-        stack(lambda norm=norm: EncoderLayer(small_config(norm)), None, seed=seed)
-        for norm in ("post", "pre")
-    )
-    assert variation(post[12]) < 0.1 < 2 * 0.1 < variation(pre[12])
-at_the_end = [variation(vectors[12]) for vectors in stacks.values()][-3:]
+for name in ("attention only", "+ feed-forward", "+ layer norm"):
+    assert medians[name][1] < 1e-3 and medians[name][2] < 1e-20
+for name in ("+ residual", "complete, post-norm", "complete, pre-norm"):
+    assert medians[name][2] > 0.3
+assert 10 * medians["attention only"][1] < medians["+ layer norm"][1]
+at_the_end = [medians[name][-1] for name in list(stacks)[-3:]]
 assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all, and layer norm only a little: it restores the vectors' length, but averaging has already made them alike. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: in attention alone the vectors also get shorter, which makes the weights still more equal. Layer norm makes them longer again, but not more different. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
 #
-# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. Keep that in mind for the end of this chapter.
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. At the end of this chapter, we'll see what that means for training.
 
 # %% [markdown]
 # ## The decoder layer
@@ -812,7 +825,7 @@ for hook in hooks:
 # %% [markdown]
 # **Move the slider through the stages** and watch three things:
 #
-# - After every stage called *norm*, all words have similar standard deviations (not equal ones, because of γ and β). From the first feed-forward network on, they differ widely after every stage called *added*.
+# - After every stage called *norm*, all words have similar standard deviations (neither 1 nor equal, because of the learned γ and β). From the first feed-forward network on, they differ widely after every stage called *added*.
 # - The standard deviation of the stream **grows** from layer to layer.
 # - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
@@ -864,7 +877,7 @@ print("yes: input + outputs of eight sublayers")
 # %% [markdown]
 # ## Learning-rate warm-up with post-norm and pre-norm
 #
-# Does the placement of the norm matter for training? We test this on a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than guess, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
+# Does the placement of the norm matter for training? We test this on a task that is learned quickly: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Even without reading the letters, a model can do better than guessing uniformly, because the first of six sorted letters tends to be an early one. The lowest loss that it can reach this way is the entropy of the sorted letter at a position, averaged over the six positions:
 
 # %%
 letters = torch.randint(12, (20_000, 6)).sort().values
@@ -874,7 +887,7 @@ print(f"uniform guessing, ln 12     {math.log(12):.2f}")
 print(f"best without reading        {entropy.mean():.2f}")
 
 # %% [markdown]
-# Our model has six encoder layers. If its loss falls below the second number, it must be reading the letters:
+# Our model has six encoder layers. If its loss falls below 1.90, it must be reading the letters:
 
 
 # %%
@@ -892,7 +905,7 @@ class Sorter(nn.Module):
         x = self.embedding(letters) + sinusoidal_encoding(6, 32)
         for layer in self.layers:
             x = layer(x, None)  # no mask: there is no padding
-        self.variation = variation(x.detach())
+        self.variation = variation(x.detach())  # for the last figure
         return self.output(self.norm(x))  # (batch, 6, 12)
 
 
@@ -915,7 +928,7 @@ assert abs(position_only - 1.90) < 0.005
 assert abs(entropy.mean() - position_only) < 0.01
 
 # %% [markdown]
-# The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays constant. Without warm-up it is at its full value from step 1. All runs start from the same weights and see the same data.
+# The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays constant. Without warm-up, the learning rate has its full value from step 1. All runs start from the same weights and see the same data.
 
 
 # %%
@@ -1011,9 +1024,9 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm.) Two more random seeds give the same result. What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
 #
-# Pre-norm withstands more, but not everything. When we trained translators without warm-up at a far higher learning rate of about 0.05, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
+# Pre-norm withstands more, but not everything. When we trained translators without warm-up, with a learning rate that starts at about 0.05 and falls with the square root of the step, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
 # ### What went wrong in the failed run?
 #
@@ -1099,9 +1112,19 @@ for steps in (0, 10):
 untrained, trained = outputs
 assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
+divisors = []
+for layer in sorter.layers:
+    for residual in layer.residuals:
+        residual.norm.register_forward_pre_hook(
+            lambda module, inputs: divisors.append(
+                inputs[0].std(dim=-1).mean().item()
+            )
+        )
+sorter(letters)
+assert 2.3 < math.prod(divisors) ** (1 / 12) < 2.7 and abs(2.5**12 - 60_000) < 500
 
 # %% [markdown]
-# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which shrinks the differences between positions. This happens at every sublayer, and after twelve norms hardly any difference is left. On its way back, the gradient is divided by the same standard deviations. Does it shrink as well? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which divides the differences between positions by about 2.5. After twelve norms, that makes $2.5^{12} \approx 60{,}000$, so hardly any difference is left. On the way back, the gradient is divided by the same standard deviations. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):
@@ -1122,8 +1145,11 @@ assert first < last / 300
 # %% [markdown]
 # With post-norm, hardly any gradient reaches the first layer. With pre-norm, the part that all positions share grows too, but the stream isn't rescaled between layers, so the differences stay in it. The gradient keeps its direct path to every layer, and the model recovers.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) have another explanation: at initialisation, the gradients of a post-norm model are large near the output layer, too large for a full learning rate. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
-# Most models today use pre-norm, which is less sensitive to the learning rate.
+# <details><summary>Two other explanations</summary>
+#
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) propose this one: at initialisation, the gradients of a post-norm model are large near the output layer, too large for a full learning rate. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+#
+# </details>
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1198,7 +1224,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 # </details>
 # <details><summary>B. Pre-norm</summary>
 #
-# **Right.** It reads its input through a norm, which removes the factor. But its output is then added to a stream that is 100 times as large, and hardly changes its direction.
+# **Right.** It reads its input through a norm, which removes the factor. But its output is then added to a stream that is 100 times as large, and hardly changes the stream's direction.
 #
 # </details>
 # <details><summary>C. Both</summary>
