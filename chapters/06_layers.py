@@ -225,6 +225,7 @@ for depth in (0, 1, 2, 3):
 # %% tags=["remove-cell"]
 assert variation(attention_only[2]) < 1e-4 and variation(attention_only[3]) < 1e-12
 assert variation(complete_layers[3]) > 0.3
+assert attention_only[1].square().mean() < 0.2 * attention_only[0].square().mean()
 torch.manual_seed(0)
 attend = initialise(MultiHeadAttention(32, n_heads=4)).double()
 common, different = torch.randn(1, 1, 32).double(), torch.randn(1, 8, 32).double()
@@ -237,7 +238,7 @@ with torch.no_grad():
 assert 7.5 < spreads[0] / spreads[1] < 8.5, "halving them leaves an eighth"
 
 # %% [markdown]
-# Why does attention lose nearly everything in the second layer? Two positions get different averages only if their weights differ. For that, their queries must differ, and so must the keys. And even then, the averages differ only as far as the values do. So a difference between two outputs is a product of three differences: once these are small, halving them leaves an eighth.
+# Why does attention lose nearly everything in the second layer? Two positions get different averages only if their weights differ. For that, their queries must differ, and so must the keys. And even then, the averages differ only as far as the values do. So a difference between two outputs is roughly a product of three differences: once these are small, halving them leaves an eighth. Averaging also makes the vectors shorter, and with them the scores, which speeds this up.
 #
 # This is called **over-smoothing** or **rank collapse**: a matrix whose rows are all the same has rank 1. Other weights change the numbers, but not the outcome: [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention the differences shrink faster than exponentially with depth.
 #
@@ -732,7 +733,7 @@ at_the_end = [medians[name][-1] for name in list(stacks)[-3:]]
 assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: in attention alone the vectors also get shorter, which makes the weights still more equal. Layer norm makes them longer again, but not more different. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
 #
 # But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. At the end of this chapter, we'll see what that means for training.
 
@@ -1024,7 +1025,7 @@ if file.exists():  # not in Colab
     assert reached["pre, with warm-up"] == 89.4
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm.) Two more random seeds give the same result. What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps; most models today use pre-norm.) What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
 #
 # Pre-norm withstands more, but not everything. When we trained translators without warm-up, with a learning rate that starts at about 0.05 and falls with the square root of the step, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
 #
@@ -1147,7 +1148,7 @@ assert first < last / 300
 #
 # <details><summary>Two other explanations</summary>
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) propose this one: at initialisation, the gradients of a post-norm model are large near the output layer, too large for a full learning rate. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) blame the gradients: at initialisation, those of a post-norm model are large near the output layer, too large for a full learning rate. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) trace the instability to how strongly post-norm amplifies small changes in the weights, and find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 #
 # </details>
 

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. The matrices at the top you know from the previous chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the matrices at the top from the previous chapters. What is the large block at the bottom for? How do the parts fit together into *one* model? And what values should the weights start from?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -227,7 +227,7 @@ with torch.no_grad():
 #
 # ### The same as PyTorch's `nn.Transformer`
 #
-# PyTorch has a Transformer too. If we copy our weights into it, it must compute the same logits. First we translate the names of our weights into PyTorch's, then copy them:
+# PyTorch has a Transformer too. If we copy our weights into it, it must compute the same logits. The dictionary `their_name` translates the names of our weights into PyTorch's, and `copy_weights` copies them:
 
 # %% tags=["hide-input"]
 their_name = {
