@@ -150,23 +150,21 @@ Picture(
 import time
 
 import torch
-import torch.nn.functional as F
 from torch.testing import assert_close
 
 import transformer
 from transformer.attention import attention
 from transformer.data.tokenizer import BOS, EOS
 from transformer.decoding import beam_search, length_normalization, sample
-from transformer.device import has_int8_instructions
 from transformer.masks import causal_mask
 from transformer.model import DecoderCache, Transformer
-from transformer.quantization import Int8Weight, quantize_rows
+from transformer.quantization import quantize_rows
 from transformer.recipes import RECIPES
 
 # %% [markdown]
 # ## Why greedy search fails
 #
-# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`, or until a maximum length, because `<eos>` may never come. The paper allows 50 tokens more than the source has (§6.1).
+# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on. It stops at `<eos>`, or at a maximum length in case `<eos>` never comes. The paper allows 50 tokens more than the source has (§6.1).
 #
 # Here is the setup for this chapter, with the model and the caption:
 
@@ -224,7 +222,9 @@ print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
 print(f"product of all: {greedy_probs.prod():.3f}")
 
 # %% [markdown]
-# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it. After *die* (0.35), it would be 0.89, but greedy search can't go back. Take a toy decoder that writes two-word sentences and has three candidates for each word:
+# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it. After *die* (0.35), it would be 0.89, but greedy search can't go back.
+#
+# A smaller example shows all possible outputs: a toy decoder writes two-word sentences and has three candidates for each word:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -244,7 +244,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam, but each single prefix is also called a beam. The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam, too.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Those that end with `<eos>` are finished, if they are among the $k$ best. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -260,7 +260,7 @@ assert 38 < math.log10(8000**10) < 40
 # %% [markdown]
 # In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, so each further token can only lower the sum.
 #
-# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row shows the six best candidates of a step. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. An `<eos>` that isn't among the three best is grey. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch how they change places in the next step.
+# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row shows the six best candidates of a step. Blue ones are kept, grey ones dropped, green ones finished. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch how they change places in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -315,9 +315,9 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. A candidate that ends counts as finished only if it is among the $k$ best.
+# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with.
 #
-# The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no prefix can catch up any more. Both find the same translation with the same probability:
+# The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no unfinished prefix can beat the best finished hypothesis. Both find the same translation with the same probability:
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)
@@ -427,6 +427,9 @@ ratios = [ratio for _, ratio in plain.values()]
 assert ratios == sorted(ratios, reverse=True) and ratios[0] > 1 > 0.945 > ratios[-1]
 assert round(plain[2][0] - plain[1][0], 1) == 0.7
 assert round(plain[4][0] - plain[64][0], 1) == 0.5
+assert round(plain[4][0] - plain[1][0], 1) == 0.7
+assert round(paper[4][0] - plain[4][0], 1) == 0.3
+assert round(paper[4][0] - plain[1][0], 1) == 1.0
 assert all(abs(plain[k][0] - plain[2][0]) < 0.11 for k in (2, 3, 4, 8))
 falling = [plain[k][0] for k in (8, 16, 32, 64)]
 assert falling == sorted(falling, reverse=True)
@@ -442,20 +445,20 @@ if stored.exists():  # not in Colab
     assert [round(rows[k]["log_probability"], 1) for k in (1, 64)] == [-6.6, -5.0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both the rise and the fall are significant in sacreBLEU's paired bootstrap ($p$ = 0.02 and 0.01; by the two-sided definition in [Evaluation](13_evaluation.ipynb), $p$ would be larger). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are larger than chance would explain ($p$ = 0.02 and 0.01 in sacreBLEU's paired bootstrap, a test that [Evaluation](13_evaluation.ipynb) explains). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked nearly by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the penalty keeps the length ratio closer to 1 for every beam wider than 1, and BLEU no longer falls.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked nearly by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the penalty keeps the length ratio closer to 1 for every beam wider than 1, and BLEU no longer falls. With both settings of the paper, BLEU is 1.0 points higher than in greedy search: the beam adds 0.7 and the penalty 0.3.
 
 # %% tags=["remove-input"]
 SourceCode(length_normalization)
 
 # %% [markdown]
-# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take two hypotheses, of 5 tokens with log-probability −4.0 and of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0.0, 0.6):
@@ -467,10 +470,10 @@ for alpha in (0.0, 0.6):
 assert short < long
 
 # %% [markdown]
-# **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* At $\alpha = 0$, *ein bärtiger Mann*, a bearded man, wins; with a large $\alpha$, it is *ein Mann mit Bart*, a word longer. Both are correct.
+# **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is reading a book.* At $\alpha = 0$, *ein bärtiger Mann*, a bearded man, wins; at the paper's 0.6, *ein Mann mit Bart*, a token longer. Both are correct.
 
 # %% tags=["hide-input"]
-bearded = ids(translator.encode("A man with a beard is looking at a painting."))
+bearded = ids(translator.encode("A man with a beard is reading a book."))
 ((*hypotheses,),) = beam_search(
     model, bearded, beam_size=8, length_penalty=0, n_best=8
 )
@@ -491,7 +494,11 @@ Captioned(
 )
 
 # %% tags=["remove-cell"]
-for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
+for alpha, words in (
+    (0, "bärtiger Mann"),
+    (0.6, "Mann mit Bart"),
+    (2, "Mann mit Bart"),
+):
     top = max(
         hypotheses,
         key=lambda h: (
@@ -534,16 +541,16 @@ per_token = (
 assert round(per_token, 1) == -1.6
 
 # %% [markdown]
-# For most captions, the model prefers saying nothing to the reference, and for about one in seven even to its own greedy translation. There are two reasons:
+# For most captions, the empty translation is more probable than the reference, and for about one in seven even more probable than the greedy translation. There are two reasons:
 #
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −11.0.
-# - **A real translation is improbable.** A caption has many correct translations that share the probability, so each token of a reference lowers the log-probability by about 1.6 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
+# - **The reference is improbable.** A caption has many correct translations that share the probability, and each token of a reference lowers the log-probability by about 1.6 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
 #
-# So the longer the sentence, the further a real translation falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` drops out of the beam at the first step: a *search error* hides the model's mistake.
+# So the longer the sentence, the further a reference falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` drops out of the beam at the first step: a *search error* hides the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder processes $k$ prefixes at each step. As long as the hardware isn't saturated, a wider beam costs less than its size suggests; after that, the time grows nearly in proportion. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
+# With $k$ beams, the decoder processes $k$ prefixes at each step. But a wider beam costs less than its size suggests, as long as the hardware has capacity to spare. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -561,7 +568,7 @@ for k in (1, 4, 32):
 #
 # ## Sampling
 #
-# Beam search looks for *the* most probable output. That is a reasonable goal for a translation, but not for a story or a dialogue: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token at random from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
+# Beam search looks for a highly probable output. With a length penalty, that works well for translation, where the source says what has to come out, but not for a story or a dialogue: there the most probable text is dull and ends in **repetition loops** ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token at random from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
@@ -579,27 +586,33 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 # %% [markdown]
-# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is the same as in greedy search. Here are some distributions after *Ein alter Mann füttert* (an old man feeds):
+# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is the same as in greedy search. Here is what top-p keeps after *Ein alter Mann füttert* (an old man feeds), and how much probability lies outside the 20 most probable tokens, on average over the correct translation:
 
 # %%
-prefix = [BOS, *best.tokens[:4]]
 with torch.no_grad():
-    logits = model(source, ids(prefix))[0, -1]
+    all_logits = model(source, ids([BOS, *best.tokens]))[0]  # (target, vocab_size)
 for top_p in (0.7, 0.9):
-    probs, tokens = next_token_distribution(logits, top_p=top_p)
+    probs, tokens = next_token_distribution(all_logits[4], top_p=top_p)
     kept = tokenizer.pieces(tokens[: (probs > 0).sum()].tolist())
     print(f"top-p {top_p}:", *kept, sep="\n  ")
 for temperature in (1.0, 1.5):
-    probs, _ = next_token_distribution(logits, temperature)
-    print(f"temperature {temperature}: {probs[20:].sum():.0%} outside the top 20")
+    tails = [
+        next_token_distribution(logits, temperature)[0][20:].sum()
+        for logits in all_logits
+    ]
+    mean = sum(tails) / len(tails)
+    print(f"temperature {temperature}: {mean:.0%} outside the top 20")
 
 # %% tags=["remove-cell"]
 torch.manual_seed(0)
-probs, tokens = next_token_distribution(logits, top_k=2)
+probs, tokens = next_token_distribution(all_logits[4], top_k=2)
 drawn = {tokens[torch.multinomial(probs, 1)].item() for _ in range(50)}
 assert drawn == set(tokens.tolist())
-assert 0.05 < next_token_distribution(logits, 1.0)[0][20:].sum() < 0.15
-assert 0.6 < next_token_distribution(logits, 1.5)[0][20:].sum() < 0.8
+means = [
+    (all_logits / t).softmax(dim=-1).sort(descending=True)[0][:, 20:].sum(1).mean()
+    for t in (1.0, 1.5)
+]
+assert means[0] < 0.1 and 0.5 < means[1] < 0.75 and abs(mean - means[1]) < 1e-4
 
 # %% [markdown]
 # *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.
@@ -653,7 +666,7 @@ for name, setting in settings.items():
 assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 
 # %% [markdown]
-# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it. One bad token leads to a prefix that the model has never seen in training, and more bad ones follow. This is the **exposure bias** of [Data and batching](09_data_and_batching.ipynb). Top-k and top-p cut off exactly this tail, and a low temperature shrinks it.
+# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it, even after a correct prefix, so more than half of the tokens come from this tail. Top-k and top-p cut it off, and a low temperature shrinks it.
 #
 # ### Which method when?
 #
@@ -661,9 +674,9 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # |---|---|---|
 # | greedy search | for speed | it can't take a token back |
 # | beam search | when the input largely determines the output: translation, speech recognition | it costs more, and needs length normalisation |
-# | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it |
+# | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it; $T$ = 0.7 with top-p 0.9, say, is a usual start |
 #
-# In open-ended text, greedy and beam search tend to end in **repetition loops**. Libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram*, which is $n$ tokens in a row.
+# Against repetition loops, libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram*, which is $n$ tokens in a row.
 #
 # ## The KV cache
 #
@@ -699,7 +712,7 @@ with style.in_style():
     for axes, title in zip(panels, ("no cache", "KV cache"), strict=True):
         axes.set(aspect="equal", title=title, xlabel="position")
         axes.set_xticks([i + 0.5 for i in range(8)], range(8))
-    panels[0].set_yticks([i + 0.5 for i in range(8)], range(8))
+    panels[0].set_yticks([i + 0.5 for i in range(8)], range(1, 9))
     panels[0].set_ylabel("step")
     panels[0].invert_yaxis()  # of both panels, which share it
 Picture(
@@ -716,9 +729,9 @@ Picture(
 )
 
 # %% [markdown]
-# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cache saves the work at old positions, such as their projections and feed-forward layers. But each new query still attends to all cached keys, so over $n$ tokens attention itself remains quadratic in $n$.
+# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cache saves the work at old positions, such as their projections and feed-forward layers. Attention gets cheaper too: over $n$ tokens, its cost falls from cubic to quadratic in $n$, because only the new query attends to all cached keys.
 #
-# In the package, `start_cache` computes the keys and values of cross-attention just once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
+# In the package, `start_cache` computes the keys and values of cross-attention just once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. (In a decoder-only model, the prompt's keys and values are computed in one pass, the **prefill**.) Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
 
 
 # %%
@@ -746,7 +759,7 @@ assert_close(
 print("the same logits with and without a cache")
 
 # %% [markdown]
-# For 120 tokens, the cache cuts the positions that the decoder computes to about a sixtieth, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, and the cache doesn't reduce the number of operations per step. In a large one, decoding a single sentence is **memory-bound**, that is, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. Here are the times on the machine that ran this chapter:
+# For 120 tokens, the cache cuts the positions that the decoder computes to about a sixtieth, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, which the cache doesn't reduce. In a large one, decoding a single sentence is **memory-bound**, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. Here are the times on the machine that ran this chapter:
 
 # %%
 long_text = (tokens * 30)[:240]
@@ -765,7 +778,7 @@ for length in (30, 120, 240):
 #
 # In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. Most libraries copy these, in every layer and at every step, in functions such as `Cache.reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq). In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
 #
-# Here are three beams after three steps. Each word is the token that a beam read at a step, and so one entry of the cache:
+# Here are three beams after three steps. Each cell is the token that a beam read at a step, and stands for one entry of the cache:
 #
 # | | step 1 | step 2 | step 3 |
 # |---|---|---|---|
@@ -773,7 +786,7 @@ for length in (30, 120, 240):
 # | beam 2 | `<bos>` | Der | Mann |
 # | beam 3 | `<bos>` | Eine | Frau |
 #
-# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund* (man, gentleman, dog). All of them continue beam 1, so beams 2 and 3 drop their own prefixes. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
+# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund* (man, gentleman, dog). All of them continue beam 1. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
 
 # %% tags=["hide-input"]
 words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
@@ -808,7 +821,7 @@ Picture(
 )
 
 # %% [markdown]
-# Let's do the same with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, each beam attends to its own entry at every step.
+# Now with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, each beam attends to its own entry at every step.
 
 # %%
 entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
@@ -838,7 +851,7 @@ print("after reordering:")
 print_prefixes(cache)
 
 # %% [markdown]
-# The next step gives the same logits as with a cache in which beams 2 and 3 have their own copies of beam 1's keys and values:
+# The next step gives the same logits as a cache in which beams 2 and 3 have copies of beam 1's keys and values:
 
 # %%
 copied = three_steps()
@@ -876,69 +889,6 @@ SourceCode(DecoderCache.reorder, Transformer.decode_step)
 # Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. The memory for self-attention is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
 #
 # </details>
-#
-# Which is faster? The folded code compares the shared cache with a model that copies. It treats each beam as a separate sentence with its own keys and values, for cross-attention too. Both take the same steps: four beams for each of 16 sentences, with the beams shuffled after every step, as in the middle of a search.
-
-
-# %% tags=["hide-input"]
-class CopyingTransformer(Transformer):
-    def start_cache(self, memory, memory_mask, max_length, beams):
-        memory, memory_mask = (
-            x.repeat_interleave(beams, dim=0) for x in (memory, memory_mask)
-        )
-        return super().start_cache(memory, memory_mask, max_length)
-
-    def decode_step(self, tokens, cache):
-        logits = super().decode_step(tokens.view(-1, 1), cache)
-        return logits.view(*tokens.shape, -1)
-
-
-def copy_beams(cache, parents):
-    """Copy the keys and values of the parents, for all steps so far."""
-    first = torch.arange(len(parents), device=parents.device)[:, None]
-    rows = (parents + first * parents.size(1)).flatten()
-    for layer in cache.self_attention:
-        steps = slice(layer.length)
-        layer.key[:, :, steps] = layer.key[rows, :, steps]
-        layer.value[:, :, steps] = layer.value[rows, :, steps]
-
-
-copying = CopyingTransformer(model.config).to(source.device).eval()
-_ = copying.load_state_dict(model.state_dict())
-
-
-@torch.no_grad()
-def take_steps(model, reorder, steps, beams=4):
-    generator = torch.Generator().manual_seed(1)
-    encoded = model.encode(source.expand(16, -1))
-    cache, outputs = model.start_cache(*encoded, steps, beams), []
-    for _ in range(steps):
-        tokens = torch.randint(4, 8000, (16, beams), generator=generator)
-        outputs.append(model.decode_step(tokens.to(source.device), cache))
-        parents = torch.randint(beams, (16, beams), generator=generator)
-        reorder(cache, parents.to(source.device))
-    return torch.stack(outputs).cpu()
-
-
-versions = {
-    "shared": (model, DecoderCache.reorder),
-    "copied": (copying, copy_beams),
-}
-for steps in (20, 160):
-    print(f"{steps} steps")
-    for name, (decoder, reorder) in versions.items():
-        take_steps(decoder, reorder, 2)  # warm up
-        start = time.perf_counter()
-        take_steps(decoder, reorder, steps)
-        print(f"  {name} {time.perf_counter() - start:5.2f} s")
-
-# %% tags=["remove-cell"]
-assert_close(
-    *(take_steps(*one, 6) for one in versions.values()), atol=1e-3, rtol=1e-4
-)
-
-# %% [markdown]
-# Both give the same logits. Which one is faster depends on the machine and on the sizes: copying moves more memory, while the shared cache computes scores that its mask then hides. On one CPU thread, with a model twice as wide and 64 sentences, the shared cache was clearly faster, and most of all in long searches. We haven't compared the two on a GPU.
 #
 # ### How much memory it needs
 #
@@ -978,7 +928,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice the size of the model's weights, which take about 250 MB. For language models with long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
+# Together, that is nearly three times the size of the model's weights, which take about 250 MB. With long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -986,14 +936,14 @@ assert round(sizes[0]) == 629 and round(sizes[1]) == 79
 with torch.device("meta"):
     weights = Transformer(base)
 megabytes = sum(weight.numel() for weight in weights.parameters()) * 4 / 1e6
-assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
+assert 240 < megabytes < 260 and 2.7 < sum(sizes) / megabytes < 3
 
 # %% [markdown]
 # ## 8-bit integers
 #
 # *Optional: no later chapter builds on this section.*
 #
-# In a larger model, most of a step's time on a CPU goes into products with the weights, and many CPUs multiply 8-bit integers faster than floating-point numbers. **Quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. The rows of the input are rounded in the same way. In *dynamic* quantization, as here, this is done while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
+# Many CPUs multiply 8-bit integers faster than floating-point numbers, and **quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. In *dynamic* quantization, as here, the rows of the input are rounded in the same way while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -1006,32 +956,7 @@ print("int8   ", product[0])
 # %% tags=["remove-cell"]
 assert_close(product, x @ weight.T, atol=0.5, rtol=0)
 assert int(integers.abs().max()) == 127
-
-# %% [markdown]
-# How much faster this is depends on the CPU: it needs instructions called AVX512-VNNI, which many x86 server CPUs have had since 2019 (AMD's since 2022), but many desktop CPUs don't have. Without them, the package multiplies the integers in float32, which hardly saves any time. Here are the times for the output layer of the paper's base model, for four beams of 64 sentences, each the shortest of six:
-
-# %%
-x, weight = torch.randn(256, 512), torch.randn(37_000, 512)
-for name, w in (
-    ("float32", weight),
-    ("int8", Int8Weight.quantize(weight)),
-):
-    seconds = []
-    for _ in range(6):
-        start = time.perf_counter()
-        F.linear(x, w)
-        seconds.append(time.perf_counter() - start)
-    print(f"{name:7} {1000 * min(seconds):3.0f} ms")
-print("this CPU has AVX512-VNNI:", has_int8_instructions())
-
-# %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers, except that the weights become integers from −63 to 63, so that the sums stay exact even where they are computed in float32. Attention, layer normalisation and the embeddings stay in float32. Does our model still translate the caption correctly?
-
-# %%
 in_int8 = transformer.load("multi30k", device="cpu", precision="int8")
-in_int8.translate(caption)
-
-# %% tags=["remove-cell"]
 assert in_int8.translate(caption) == tokenizer.decode(best.tokens)
 file = Path("../book/results/int8.json")
 if file.exists():  # not in Colab
@@ -1041,7 +966,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# The rounding errors are small and have no common direction, so the order of the candidates rarely changes: on the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. A search also involves other operations, so its speed-up is smaller than that of its matrix products: on a CPU with AVX512-VNNI, `everyday`, the course's model for everyday sentences, translated the 2,023 sentences of its test set in 15 seconds instead of 23.
+# In the package, `precision="int8"` does this in all linear layers. On the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1060,7 +985,7 @@ if file.exists():  # not in Colab
 #
 # **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the rest of its batch.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which beam each beam continues (see the optional section *One cache for all beams*). Here two beams hold different tokens and then trade places:
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which previous beam each new beam continues. Here two beams hold different tokens and then trade places:
 
 
 # %%
@@ -1146,7 +1071,7 @@ with torch.no_grad():
 # </details>
 # <details><summary>D. They get more probable</summary>
 #
-# No. The larger α, the less the log-probability alone decides, so the chosen translation can only be less probable or the same.
+# No. The larger α, the less the log-probability alone decides, so of the same hypotheses, the chosen one can only be less probable or the same.
 #
 # </details>
 #
@@ -1202,7 +1127,7 @@ with torch.no_grad():
 # python -m exercises grade decoding
 # ```
 #
-# **Two larger projects.** With this chapter, you know enough for the capstone, in which you build a whole translator from your own parts, in eight blanks: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, with its data loader and its training, and the check grades the translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
+# **Two larger projects.** In the capstone, you build a whole translator from your own parts: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, train it, and the check grades its translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
 #
 # ```bash
 # python -m exercises grade capstone
