@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators, trained too long on too little data, predict the next token correctly about equally often, but one is far too sure of itself. A model's **confidence** is the probability of its top prediction. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**, and the orange lines show how far accuracy falls short of confidence. The other model differs in only one thing: its loss uses **label smoothing**.
+# Two small translators, trained too long on too little data, predict the next token correctly about equally often. In the left diagram, the model is right far less often than its own probabilities promise; in the right one, the gap is smaller. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident** (orange lines). The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -207,7 +207,7 @@ assert_close(-(q * p.log()).sum(), loss)
 q
 
 # %% [markdown]
-# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So smoothing can't teach the model other translations. Its only message is: **don't be so sure.** What it does is limit how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show for image classifiers that it also makes the vectors before the output layer form tighter clusters, one for each class.
+# The target carries no information about meaning: *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. So smoothing can't teach the model other translations. Its only message is: **don't be so sure.** It limits how far the correct logit gets ahead of the others, as the next section shows. [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) show for image classifiers that it also makes the vectors before the output layer form tighter clusters, one for each class.
 #
 # **Try it.** The first panel shows the target. The second shows the loss for each probability of the correct token when the other tokens share the rest evenly. The blue dot marks the lowest loss, and the dashed line is the loss without smoothing.
 #
@@ -276,7 +276,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # </div>
 #
-# What does this do over time? We let gradient descent adjust five logits freely, and record how far the correct one gets ahead of the others:
+# The sign changes at the target. What do these gradients do over many steps? We let gradient descent adjust five logits directly, and record how far the correct one gets ahead of the others:
 
 
 # %%
@@ -317,7 +317,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make correct predictions even more certain, which is a form of overfitting. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make it more certain of training tokens that it already predicts correctly, and that certainty carries over to new tokens, where it is often wrong. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -376,11 +376,12 @@ for epsilon in (0.0, 0.1, 0.2):
 smoothed = F.cross_entropy(p.log(), target, label_smoothing=0.1).item()
 assert abs(lowest_loss(5, 0.1) + divergence.item() - smoothed) < 1e-6
 assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
+assert round(math.log(4.92 / 4.67), 2) == 0.05
 
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the cause: with $\varepsilon = 0.2$, it alone would give a perplexity of 13.52, but the paper reports 5.47, as the table below shows. (The authors' code [measures perplexity with hard targets](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).) It is the model itself that changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token.
+# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). The entropy of the target isn't the cause: with $\varepsilon = 0.2$, it alone would give a perplexity of 13.52, but the paper reports 5.47, as the table below shows. (The authors' code [measures perplexity with hard targets](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).) It is the model itself that changes: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. Over all tokens the table's models lose only $\ln (4.92 / 4.67) \approx 0.05$, as many predictions aren't that certain anyway.
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -398,7 +399,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. The helper `_not_padding` checks the arguments and returns `is_real`, which is false for padding. Padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. The result equals PyTorch's, here for nine tokens, three of them padding:
+# `expected_logit` is the formula's term $\sum_j q_j z_j$, the expected logit under $q$. `is_real` is false for padding, which adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. The result equals PyTorch's, here for nine tokens, three of them padding:
 
 # %%
 torch.manual_seed(0)
@@ -410,8 +411,6 @@ assert_close(ours / 6, pytorch)  # 6 real tokens
 pytorch
 
 # %% [markdown]
-# The trainer uses a second version of this function, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
-#
 # We have spread $\varepsilon$ over the whole vocabulary. Some implementations give no share to the correct token or to padding. With a real vocabulary, the difference is negligible.
 #
 # <details><summary>The three conventions in detail</summary>
@@ -428,9 +427,9 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration token by token, each given the correct prefix. This considers only the most probable token, and doesn't show whether you can trust the probability of a whole translation.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure it for single tokens, each predicted from the correct prefix, and look only at the most probable one. So the result doesn't tell you how far to trust the probability of a whole translation.
 #
-# To measure it, sort predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
+# Sort the predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
 # $$
 # \begin{aligned}
@@ -552,12 +551,24 @@ for name in ("hard targets", "label smoothing"):
     losses = F.cross_entropy(logits[name], labels, reduction="none")
     on_correct.append(losses[is_correct].mean())
     on_wrong.append(losses[~is_correct].mean())
-assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
+assert 0.08 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1] < 0.8
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The second model's *unsmoothed* loss is also lower, although it was trained with smoothing: its loss is a little higher on tokens that it predicts correctly, and much lower on those that it gets wrong, where overconfidence is expensive. So smoothing doesn't always hurt perplexity: it helps models that generalise as poorly as these.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. The two models were made to overfit, so they don't show how large the effect is in a long training run on millions of sentences.
 #
-# `pocket-small` shows the opposite problem. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy, in numbers and in the reliability diagram:
+# The second model's *unsmoothed* loss is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
+
+# %%
+for name in ("hard targets", "label smoothing"):
+    _, is_correct = predictions(logits[name])
+    losses = F.cross_entropy(logits[name], labels, reduction="none")
+    right, wrong = losses[is_correct].mean(), losses[~is_correct].mean()
+    print(f"{name:15}  right {right:.2f}  wrong {wrong:.2f}")
+
+# %% [markdown]
+# On the tokens that a model gets wrong, two thirds of all, the loss is lower with smoothing. That outweighs the higher loss on the tokens that it gets right. So smoothing doesn't always hurt perplexity: here, where the models generalise poorly, it helps.
+#
+# `pocket-small` has the opposite problem: it is less confident than it should be. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy:
 
 # %%
 from transformer.recipes import RECIPES
@@ -593,7 +604,7 @@ Picture(
 )
 
 # %% [markdown]
-# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated.** It pulls the model's confidence towards $1 - \varepsilon$ where the model is sure, whether or not the model is overconfident. That helps a model that would be overconfident, and harms one that isn't.
+# This model is **underconfident**: it is correct more often than its probabilities suggest. **Label smoothing doesn't make a model calibrated.** It pulls the model's confidence towards $1 - \varepsilon$ where the model is sure, whether or not the model is overconfident. That helps the calibration of a model that would be overconfident, and harms that of one that wouldn't be.
 #
 # ### Temperature scaling
 #
@@ -630,11 +641,9 @@ assert fitted["label smoothing"][2] < fitted["label smoothing"][1]
 assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 
 # %% [markdown]
-# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. The model with label smoothing needs a smaller correction, but benefits as well. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does smoothing improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb).
-#
-# The two small models in this chapter were made to overfit. They show that label smoothing affects calibration, but not how large the effect is in a long training run on millions of sentences.
+# Does smoothing improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb). Large language models are usually trained without smoothing.
 
 # %% tags=["remove-cell"]
 import json
@@ -656,7 +665,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't. Even a *single* model, measured with four values of $\varepsilon$, gets four losses:
+# **The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare validation losses that each include their own smoothing. The model with the smallest $\varepsilon$ looks best, even if it isn't. One and the same model, measured with four values of $\varepsilon$, gets four losses:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -668,7 +677,7 @@ for epsilon in (0.0, 0.05, 0.1, 0.2):
 # %% [markdown]
 # The package validates without smoothing, whatever a model was trained with.
 #
-# **The target is smoothed twice**, once in the data loader and once in the loss. There is no error, and the target is still a distribution, but it is the one for $\varepsilon = 0.19$, not 0.1, because the hard target is left with a weight of only $(1 - 0.1)^2 = 0.81$:
+# **The target is smoothed twice**, once in the data loader and once in the loss. The target is still a distribution, but it is the one for $\varepsilon = 0.19$, not 0.1, because the hard target is left with a weight of only $(1 - 0.1)^2 = 0.81$:
 
 # %%
 q = smoothed_target(5, correct, 0.1)

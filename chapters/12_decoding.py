@@ -244,7 +244,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam, too.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Those that end with `<eos>` are finished, if they are among the $k$ best. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Those that end with `<eos>` are finished, if they are among the $k$ best. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
