@@ -160,7 +160,7 @@ from transformer.translator import Translator
 # %% [markdown]
 # ## The first loss
 #
-# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb). Each of its test sentences contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails.
+# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb).
 #
 # The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
 
@@ -188,7 +188,7 @@ def new_model(**settings):
 
 
 # %% [markdown]
-# With teacher forcing, the decoder reads the correct translation and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all non-padding tokens, which we divide by the number of these tokens. For now we leave out [label smoothing](10_label_smoothing.ipynb).
+# The **loss** is the mean of $-\ln p$ over all predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum over all non-padding tokens, which we divide by the number of these tokens. For now we leave out [label smoothing](10_label_smoothing.ipynb).
 
 
 # %%
@@ -221,7 +221,7 @@ assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
 assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
+# Check the first loss before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the model sees the answer, or the loss is divided by the wrong number. But most untrained models can't use a leak, so a normal first loss doesn't rule one out.
 #
 # ## Adam
 #
@@ -231,7 +231,7 @@ assert all(part.n_tokens <= 250 for part in batches)
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# In $m$, noise averages out: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$ (not that of label smoothing), which prevents a division by zero.
+# The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$ (not that of label smoothing), which prevents a division by zero.
 #
 # The hats denote **bias correction**. Both averages start at 0, so they are too small at first; dividing by $1 - \beta_1^t$ or $1 - \beta_2^t$ at step $t$ compensates for this. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -239,7 +239,7 @@ assert all(part.n_tokens <= 250 for part in batches)
 # - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
 # - so the step is $0.1 \cdot 2 / \sqrt 4 = 0.1$, exactly the learning rate.
 #
-# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** In code, for a list of weights:
+# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves nearly every weight by the full learning rate, however small its gradient.** In code, for a list of weights:
 
 
 # %%
@@ -275,9 +275,9 @@ assert_close(ours.weight, theirs.weight)
 print("the same weights as PyTorch's Adam")
 
 # %% [markdown]
-# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation. **Muon** is a newer alternative for the weight matrices; our fastest recipe, in the *Exercises*, uses it.
+# Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation.
 #
-# What does the division do across a whole model? In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
+# Across a whole model, the division by $\sqrt{\hat v}$ makes all steps about equally large. In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
 
 
 # %% tags=["hide-input"]
@@ -287,7 +287,9 @@ def gradient_and_step_sizes(model, adam, step):
     for weight in model.parameters():
         m_hat = adam.state[weight]["exp_avg"] / (1 - 0.9**step)
         v_hat = adam.state[weight]["exp_avg_sq"] / (1 - 0.98**step)
-        used = v_hat > 0  # not the embeddings of tokens that haven't occurred yet
+        used = (
+            v_hat > 0
+        )  # not where the gradient was always 0, as behind inactive ReLUs
         moved = m_hat[used] / (v_hat[used].sqrt() + 1e-9)
         sizes.append([v_hat[used].mean().sqrt(), moved.square().mean().sqrt()])
     return torch.tensor(sizes).T
@@ -386,7 +388,7 @@ for _ in range(400):
 assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 
 # %% [markdown]
-# At step 120 (orange), the gradients differ widely in size, but the steps still form a flat band. The steps are now smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients of many batches agree, and small ones where they contradict each other.
+# At step 120 (orange), the gradients differ widely in size, but the steps still form a flat band. They are now smaller than the learning rate, because the gradients of different batches disagree: they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients of many batches agree, and small ones where they contradict each other.
 #
 # <details><summary>Why are six blue symbols a little lower, and how small are the orange steps?</summary>
 #
@@ -399,9 +401,9 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. Now you know where those large steps came from: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. (One of the six runs at the top has no warm-up either.) Now you know where those large steps came from: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. The right length of the warm-up is found by trial. After it, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. After the warm-up, whose best length is found by trial, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
@@ -449,13 +451,13 @@ for step, rate in (
 assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 
 # %% [markdown]
-# Other schedules work as well: in many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
+# In many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before, and take the highest that stays stable, or one a little below it. If you change the batch size, tune the factor again.
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before, and take the highest that stays stable, or one a little below it. If you change the batch size, tune the factor again; a common first guess is to scale the learning rate with the square root of the batch size.
 #
 # ## Gradient clipping
 #
-# Now and then a batch has an unusually large gradient, and the step taken with it could undo many others. To notice such a batch, we measure the **gradient norm**, the length of the vector that holds all gradients of the model: the root of the sum of their squares. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`, as if they had been read from a file with the wrong encoding:
+# Now and then a batch has an unusually large gradient, and the step taken with it could undo many others. We notice this by the **gradient norm**, the length of the vector of all gradients of the model. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`:
 
 
 # %% tags=["hide-input"]
@@ -523,7 +525,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to a steep place. In plain gradient descent, the step is proportional to the gradient. Adam softens the blow, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause of a large gradient may be an odd batch, as here, or that earlier steps have moved the weights to a steep part of the loss surface. In plain gradient descent, the step is proportional to the gradient. Adam's isn't, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
@@ -550,7 +552,7 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, and its authors' code has none. But it costs next to nothing, and most recipes for language models have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but most recipes for language models have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
 
 # %% tags=["hide-input"]
 unclipped = [
@@ -572,13 +574,14 @@ costs = [
     for good, bad in ((losses, damaged_losses), unclipped)
 ]
 assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
+assert 0.02 < (sum(unclipped[0][after]) - sum(losses[after])) / 10 < 0.15
 
 # %% [markdown]
-# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. With Adam that does little harm: what counts is only how large a gradient is compared with those before it.
+# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. That does little harm, and here even helps a little: Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
 #
 # ## Gradient accumulation
 #
-# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts, called *micro-batches*, and take one step at the end. This is **gradient accumulation**. There is one trap: the parts differ in their number of tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So in **gradient accumulation**, you run a large batch in small parts, called *micro-batches*, and take one step at the end. There is one trap: the parts differ in their number of tokens, so the mean of their mean losses would be wrong. Divide each part's summed loss by the number of tokens in *all* parts:
 
 
 # %%
@@ -603,7 +606,7 @@ print("tokens in the parts:", [part.n_tokens for part in parts])
 print(f"error of the mean of means: {error:.0%} (of the norm)")
 
 # %% [markdown]
-# Training on several GPUs works the same way. In **data parallelism**, each GPU computes the gradients of its own part of the batch, and an **all-reduce** adds them up, as [chapter 16](16_gpu_performance.ipynb) shows.
+# Training on several GPUs works the same way. In **data parallelism**, each GPU computes the gradients of its part of the batch, and an **all-reduce** adds them up ([chapter 16](16_gpu_performance.ipynb)).
 #
 # ## The training step
 #
@@ -657,7 +660,7 @@ moved = start(batch.source, batch.decoder_input) - our_logits
 assert moved.abs().mean() > 0.1  # the comparison means something
 
 # %% [markdown]
-# The package's own step does a few more things. Unfold it and compare:
+# The package's own step does a few more things:
 
 # %% tags=["hide-cell"]
 SourceCode(Trainer.step, Trainer._backward)
@@ -676,7 +679,7 @@ SourceCode(Trainer.step, Trainer._backward)
 #
 # ## The first test: overfit a single batch
 #
-# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. If the loss gets stuck, you have found a bug or a badly wrong learning rate within seconds.
+# Before any long run, train on a few sentences and nothing else. A correct model memorises them. Turn off label smoothing and dropout, since both keep the loss above zero. If the loss gets stuck, you have found a bug or a badly wrong learning rate within seconds.
 
 # %%
 eight = collate(sources, targets, range(8))
@@ -696,7 +699,7 @@ assert loss < 0.1
 #
 # Now we train the pocket recipe's model for a fifth of the recipe's steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, BLEU. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
 #
-# Does the model use its source at all? To find out, we compute the loss on 100 validation pairs twice: once with the right sources, and once with each target paired with another sentence's source. If the model really translates, swapping must make its loss much worse.
+# Does the model use its source at all? We compute the loss on 100 validation pairs with the right sources, and again with each target paired with another sentence's source. If the model really translates, swapping must make its loss much worse.
 
 
 # %%
@@ -729,7 +732,7 @@ def add_to_mean(mean, model, n):
 
 
 # %% [markdown]
-# `choose_device` takes a GPU if there is one. On an NVIDIA GPU, the model runs in 16 bits, as [chapter 16](16_gpu_performance.ipynb) explains, so your numbers will differ a little from those below.
+# `choose_device` takes a GPU if there is one; then your numbers will differ a little from those below.
 
 # %%
 config = replace(
@@ -756,9 +759,9 @@ for step in range(1, config.steps + 1):
         print(f"      {translation[:42]}")
 
 # %% [markdown]
-# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. In the charts below, the loss falls steeply from the start, but BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
+# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. The swapped loss even rises: the better the model reads its source, the more confidently it predicts the wrong sentence. In the charts below, the loss falls steeply from the start, but BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
 #
-# The training curve lies above the validation curve for two reasons. Each of its points averages all steps since the previous point, and it shows the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So compare shapes, not heights.
+# The training curve lies above the validation curve for two reasons. Each of its points averages all steps since the previous point, and it shows the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So compare the shapes of the curves, not their heights.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -788,13 +791,14 @@ assert f"{-correct_mass * math.log(correct_mass) - others:.2f}" == "0.61"
 assert by_step[200]["valid_bleu"] < 5 and by_step[1200]["valid_bleu"] > 25
 ratios = {step: row["swapped"] / row["right"] for step, row in by_step.items()}
 assert ratios[100] < 1.1 and ratios[400] > 1.4 and ratios[1200] > 4
+assert by_step[1200]["swapped"] > by_step[100]["swapped"] + 0.5
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
+# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
 
 # %%
-tests = list(sentence_pairs("pocket", "test"))[:5]
+tests = list(sentence_pairs("pocket", "test"))[:3]
 english, german = zip(*tests, strict=True)
 lines = {
     "English": english,
@@ -815,7 +819,7 @@ assert lines["longer"] == list(german)
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints** (weights saved during training, in its case every ten minutes), and for its big models the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? Fifty sentences are too few to compare the BLEU of two models, so this time we translate 400.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints** (weights saved during training, in its case every ten minutes), and for its big models the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? This time we translate 400 sentences, because 50 are too few to compare two models.
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -832,15 +836,16 @@ assert loss < 0.9 * by_step[1200]["valid_loss"]
 assert bleu["average"] > bleu["last weights"] + 2
 
 # %% [markdown]
-# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs no training, only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; a lower one would remove much of the same noise.
+# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs no training, only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run. Lowering the learning rate at the end would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
-# What happens with too little data? We train the small model on only 800 pairs for about eleven passes, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate.
+# What happens with too little data? We train the small model on only 800 pairs for about eleven passes, once without **dropout** (§5.4) and once with it. To make it learn quickly, we use pre-norm and a higher learning rate. `seen` holds 100 of the 800 pairs, `unseen` 100 validation pairs; both losses are measured without dropout.
 
 
 # %%
 few = [Sequences.pack([side[i] for i in range(800)]) for side in (sources, targets)]
+seen = collate(*few, range(100))
 
 
 def run_on_few(dropout):
@@ -851,9 +856,8 @@ def run_on_few(dropout):
         train_step(learner, learner_adam, [part], step, settings)
         if step % 20 == 0:
             learner.eval()  # no dropout
-            rows.append(
-                (step, mean_loss(learner, part), mean_loss(learner, unseen))
-            )
+            losses = mean_loss(learner, seen), mean_loss(learner, unseen)
+            rows.append((step, *losses))
             learner.train()
     return rows
 
@@ -915,12 +919,12 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum, and later translates with the last of these. With `--training.patience 5`, `transformer train` stops after five validations without a lower loss. Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint at each new minimum of the validation loss, and translates with the best, which is the last one saved this way. (`--training.patience 5` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Back to the six curves at the top, which were drawn from stored numbers. Have you made your choice? The folded cell below trains the six runs again, in about a minute on a CPU.
+# Back to the six curves at the top. Have you made your choice? The folded cell below trains the six runs again, in about a minute on a CPU.
 
 
 # %% tags=["hide-input"]
@@ -970,7 +974,7 @@ Picture(
 # |---|---|---|---|
 # | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping has scaled down | a missing `zero_grad`. If a curve is healthy for a long time and then gets worse, suspect the learning rate. |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping keeps at a norm of 1 or less | a missing `zero_grad` |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -983,19 +987,21 @@ for name, run in runs.items():
 # %% [markdown]
 # Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.
 #
-# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model tends to copy its input. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+# D still falls, only more slowly than C. If a loss is healthy for much longer and then *rises*, suspect the learning rate.
+#
+# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model tends to copy. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
 # Run A has the healthy run's schedule from step 40 on, yet it remains on its plateau: the damage was done in the first steps.
 #
-# And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. Let's train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources as in the real run:
+# And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. We train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources:
 
 # %%
-healthy = replace(memorising, warmup_steps=40, learning_rate_factor=0.2)
+as_in_c = replace(memorising, warmup_steps=40, learning_rate_factor=0.2)
 right_run, wrong_run = new_model(), new_model()  # C and E
 for step in range(1, 251):
     part = batches[step - 1]
-    train_step(*right_run, [part], step, healthy)
-    train_step(*wrong_run, [swap_sources(part)], step, healthy)
+    train_step(*right_run, [part], step, as_in_c)
+    train_step(*wrong_run, [swap_sources(part)], step, as_in_c)
     if step in (120, 250):
         for name, (net, _) in (("C", right_run), ("E", wrong_run)):
             right, wrong = (mean_loss(net, b) for b in (unseen, swapped))
@@ -1019,7 +1025,7 @@ check_model, check_adam = new_model()  # healthy_step and train_step do the same
 for step, part in enumerate(batches[:5], 1):
     first_losses = batch_loss(check_model, part, smoothing=0.0) / part.n_tokens
     assert_close(first_losses.item(), losses[step - 1], atol=1e-3, rtol=1e-3)
-    train_step(check_model, check_adam, [part], step, healthy)
+    train_step(check_model, check_adam, [part], step, as_in_c)
 assert abs(frequencies - 5.85) < 0.1 and abs(ends["A"] - frequencies) < 0.15
 assert 6 < no_warmup(1) / max(map(schedule, range(1, 121))) < 6.5
 assert math.isclose(no_warmup(40), schedule(40))
@@ -1031,15 +1037,15 @@ assert right_e > right_c + 0.1
 # %% [markdown]
 # At step 120 the healthy model has just begun to use its source, so swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and swapped sources, so the model ignores them.
 #
-# Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why.
+# Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why. If you forget `model.train()` after validating, the rest of the run has no dropout.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows a widget: type a sentence, watch how the translation is found, and ablate single heads (switch them off). In the book, the [live translator](../book/live.md) does the same with the course's own models.
+# **Play with the model you have trained.** In a live notebook, the next cell shows a widget that translates your sentences and can switch off heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
 
 translator = Translator(averaged.cpu().eval(), tokenizer, cpu)
-live_translator(translator, [english for english, _ in tests[:3]])
+live_translator(translator, [english for english, _ in tests])
 
 # %% [markdown]
 # ## Questions
@@ -1201,7 +1207,7 @@ if results.exists():  # not in Colab
 # ## Going further
 #
 # - **In the paper:** batches in §5.1, optimiser and schedule in §5.3, regularisation in §5.4, averaging in §6.1.
-# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) study warm-up, batch size and averaging for the Transformer, and give advice.
+# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) give advice on warm-up, batch size and averaging.
 # - **Clipping:** [Pascanu et al. (2013)](https://arxiv.org/abs/1211.5063), for recurrent networks, where gradients explode.
 # - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes what to check, and in which order.
 # - **Next:** [Decoding](12_decoding.ipynb). Our model predicts the next token, but how do you get a good *sentence* out of it?
