@@ -71,11 +71,7 @@ from tabulate import tabulate
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from transformer.device import Device, choose_device
-from transformer.loss import (
-    _chunk_loss,
-    _LinearCrossEntropy,
-    linear_label_smoothed_cross_entropy,
-)
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.roofline import (
@@ -87,8 +83,7 @@ from transformer.plots.roofline import (
     ridge_point,
     roofline,
 )
-from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import Captioned, Picture, SourceCode
+from transformer.plots.style import Captioned, Picture
 from transformer.training.memory import estimate_memory
 
 torch.set_printoptions(precision=4, sci_mode=False)
@@ -206,7 +201,7 @@ assert shown == [42, 58], shown
 # %% [markdown]
 # The bars are computed from the H100's data sheet, as explained below, and assume 16-bit activations. Measured numbers are from the machine that ran this chapter, unless we say otherwise.
 #
-# By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. The chapter builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+# By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure the speed of a GPU without fooling yourself. **About 45 minutes**, and you don't need a GPU. The chapter builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math
@@ -223,7 +218,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.attention import attention, fused_attention
 from transformer.config import ModelConfig
-from transformer.data.batching import Sequences, collate, token_batches
+from transformer.data.batching import Sequences, collate
 from transformer.device import choose_device
 from transformer.layers import EncoderLayer
 from transformer.model import Transformer
@@ -241,7 +236,7 @@ print(f"This chapter runs on a {hardware} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
+# The CPU runs your Python program. For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, but goes on to the next launch, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -302,7 +297,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass take? Roughly one for each operation, not counting those that only create a view or reserve memory. PyTorch can count them, and on the *meta* device, where tensors have no data, that is quick:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass take? Roughly one for each operation, except those that only create a view or reserve memory. We count them on PyTorch's *meta* device, where tensors have no data:
 
 
 # %%
@@ -329,9 +324,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer of them, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. Compare that with the time of the kernels. For the paper's batch of 25,000 tokens, they take about 35 ms even on an H200, so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer of them, and **CUDA graphs** (CUDA is NVIDIA's programming interface) record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches also help on a CPU, where operations have a fixed cost as well. The next figure shows the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
+# On a CPU, operations have a fixed cost as well. The next figure shows the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -392,7 +387,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. (On a CPU it can fall again, when a batch no longer fits into the caches.) For training, use the largest batch that fits into memory and trains well. A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
+# With larger and larger batches, throughput stops rising: the chip is *saturated*, that is, fully busy. Whether our curve gets that far depends on the machine. For training, use the largest batch that fits into memory and trains well. A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -408,7 +403,7 @@ Picture(
 # - **Adding two vectors of 1,000 numbers** takes 1,000 FLOP, or 10 seconds. But it reads two vectors and writes one: 12,000 bytes, or 1,200 seconds. It is memory-bound.
 # - **Multiplying two 100 × 100 matrices** takes 100 multiplications and 100 additions for each of 10,000 results: 2,000,000 FLOP, or 20,000 seconds. Moving three matrices, 120,000 bytes, takes 12,000 seconds. It is compute-bound.
 #
-# What matters is the ratio $f / b$, the **arithmetic intensity**: $1/12$ FLOP per byte for the addition, and $2n^3 / 12n^2 = n / 6$ for $n \times n$ matrices, because each number that is read is used $n$ times. The chip has such a ratio, too: $F / B = 10$. Operations with a lower intensity are memory-bound, the others compute-bound.
+# What matters is the ratio $f / b$, the **arithmetic intensity**: $1/12$ FLOP per byte for the addition, and $2n^3 / 12n^2 = n / 6$ for $n \times n$ matrices, because each number that is read is used $n$ times. The chip has such a ratio, too: $F / B = 10$. Operations with a lower intensity are memory-bound.
 
 
 # %%
@@ -424,22 +419,28 @@ print(f"addition {addition:,.0f} s, product {product:,.0f} s")
 assert (addition, product) == (1200, 20_000)
 
 # %% [markdown]
-# How fast is the machine that ran this chapter? We time a large float32 matrix product for $F$ and a large addition for $B$:
+# How fast is the machine that ran this chapter? We time a large float32 matrix product for $F$ and a large addition for $B$. An $n \times n$ product is compute-bound if $n / 6 > F / B$:
 
 # %%
 n = 1024 if device.type == "cpu" else 8192
 matrix = torch.randn(n, n, device=device.torch_device)
-vector, result = torch.randn(2, 4 * n * n, device=device.torch_device)
+vector, result = torch.randn(2, 2**25, device=device.torch_device)
 F_rate = 2 * n**3 / best_seconds(lambda: matrix @ matrix)
 add_seconds = best_seconds(lambda: torch.add(vector, 1, out=result))
 B_rate = 2 * vector.nbytes / add_seconds  # one vector is read, one written
 print(f"F = {F_rate / 1e9:.0f} GFLOP/s, B = {B_rate / 1e9:.1f} GB/s")
 print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
+print(f"compute-bound from n = {6 * F_rate / B_rate:.0f}")
+
+# %% tags=["remove-cell"]
+assert F_rate / B_rate > 1 / 12 * 2  # so an addition is memory-bound here, too
 
 # %% [markdown]
+# So adding vectors, with $1/12$ FLOP per byte, is memory-bound on this machine, too, and so are products of matrices smaller than the printed $n$.
+#
 # ### The roofline
 #
-# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers. (Take the *dense* figure: data sheets often print the one “with sparsity”, which is twice as high.) The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It is $\min(B f / b, F)$, so it rises up to $f / b = F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
+# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers. (Take the *dense* one: that “with sparsity” is twice as high.) The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It is $\min(B f / b, F)$, so it rises up to $f / b = F / B$ and is flat from there on. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -486,11 +487,11 @@ assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h1
 assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Of the five dots, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
+# Of the five dots, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores. That answers the question at the top: **for the rest of the time, the GPU waits for its memory.**
 #
-# In the folded code of the first figure, `operations()` lists each operation's FLOP and bytes, with `length` = 25 and `d_model` = 512. Our times are estimates: we assume that every tensor goes through HBM, although the next kernel may find it in the **L2 cache**, 50 MB on an H100. We check the FLOP of all matrix products against PyTorch's count:
+# (Our times are estimates: the folded code of the first figure lists each operation's FLOP and bytes, and we assume that every tensor goes through HBM, although the next kernel may find it in the **L2 cache**, 50 MB on the H100's chip.)
 
-# %%
+# %% tags=["remove-cell"]
 with torch.device("meta"):
     encoder_layer = EncoderLayer(replace(base, attention="explicit"))
     x = torch.empty(1000, length, d_model)
@@ -499,11 +500,10 @@ with FlopCounterMode(display=False) as counter:
 inside = ("scores", "weights × values")
 ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 counted = counter.get_total_flops() / (1000 * length)
-print(f"{counted:,.0f} FLOP per token, on our list {ours:,}")
 assert counted == ours
 
 # %% [markdown]
-# In the same way we count the FLOP of a training step of the base model with the paper's batch size, 25,000 tokens on each side (§5.1). At a GPU's peak, the paper's 100,000 steps would take:
+# PyTorch can count the FLOP of a model. For a training step of the base model with the paper's batch size, 25,000 tokens on each side (§5.1), and at a GPU's peak, the paper's 100,000 steps would take:
 
 # %%
 with torch.device("meta"):
@@ -526,9 +526,9 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 #
 # <details><summary>Why Megatron-LM's authors report 52%, and how fast the Transformer paper's GPUs were</summary>
 #
-# A quarter of the 52% was a second forward pass that saves memory, *activation checkpointing*. If such recomputation is counted, too, the result is called **HFU**, hardware FLOPs utilisation.
+# The 52% count a second forward pass, which saves memory (*activation checkpointing*, see below): a quarter of all FLOP. Without it, 39% remain. If such recomputation is counted, the result is called **HFU**, hardware FLOPs utilisation.
 #
-# In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5).
+# In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5). (The [next chapter](17_wmt14.ipynb) computes 29% from the 12 hours of the whole training, which is a little more than 100,000 such steps take.)
 #
 # </details>
 
@@ -614,9 +614,10 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 
 # %% tags=["remove-cell"]
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
+assert f"{weight.item():.3f}" == f"{1 + 1000 * 2.0**-10:.3f}" == "1.977"  # float16
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. In **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)), the weights that are trained, the **master weights**, and Adam's averages therefore stay in float32, as do sums of many terms, such as those in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** the products, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. In float16, each step is rounded to the distance between neighbours, 0.00098, so the sum ends at 1.977. In **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)), the weights that are trained, the **master weights**, and Adam's averages therefore stay in float32, as do sums of many terms, such as those in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** the products, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -633,7 +634,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream. In 550 steps of the base model, this changed the training loss by at most 0.06 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). With a higher learning rate, at which neither version learned to translate, it ended worse: after 1,000 steps, its validation loss was 8.46 instead of 8.00 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). Each is a single run, so this could be chance, and we haven't tried long runs yet.
+# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream (see [Deviations](../book/deviations.md)).
 #
 # </details>
 #
@@ -705,9 +706,9 @@ assert 7 < errors[1] / errors[0] < 9, errors
 #
 # </details>
 #
-# Fusion also saves launches. But `torch.compile` doesn't find everything: **fused attention**, a single kernel from queries, keys and values to the output, needs an algorithm of its own, such as FlashAttention.
+# Fusion also saves launches. But **fused attention**, a single kernel from queries, keys and values to the output, needs an algorithm of its own, such as FlashAttention.
 #
-# **Try it.** Tick *fused attention*, then *compiled*, and watch the utilisation above the bars (*% of peak*). Then choose 64 tokens.
+# **Try it.** Tick *fused attention*, then *compiled*, and watch the utilisation above the bars (*% of peak*). Which bar is the longest then? Finally, choose 64 tokens.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -728,7 +729,7 @@ Captioned(
 )
 
 # %% [markdown]
-# For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of all six GPUs:
+# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of all six GPUs:
 
 # %% tags=["hide-input"]
 variants = {
@@ -754,6 +755,9 @@ for gpu in GPUS.values():
         o.flop * 64 / (o.traffic * 64 + o.weights) < 64 for o in operations()
     )
     assert ridge_point(gpu) > 64
+for options in variants.values():
+    times = {o.name: estimated_time(o, GPUS["H100"]) for o in operations(*options)}
+    assert max(times, key=times.get) == "ReLU"
 assert rows[-1] == ["H100", "42%", "44%", "52%"]
 assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
     GPUS["L4"]
@@ -778,7 +782,7 @@ with profile(activities=activities) as profiler:
     device.synchronize()
 
 # %% [markdown]
-# The table lists the operations that take the most time:
+# The table lists the operations that take the most time. On a CPU, matrix products are called `mm`, `addmm` or `addmm_`; on a GPU, look for `gemm` in the kernels' names, or `nvjet` on an H100 or newer.
 
 # %% tags=["hide-input"]
 on_gpu = device.type == "cuda"
@@ -815,7 +819,7 @@ print(
 )
 
 # %% [markdown]
-# The figure shows when each operation ran:
+# The figure shows when each operation ran. On a CPU, they run one after another, and matrix products take most of the time. So fusing the others would gain little there:
 
 # %% tags=["hide-input"]
 kinds = {
@@ -862,8 +866,12 @@ Picture(
     ),
 )
 
+# %% tags=["remove-cell"]
+busy = {name: sum(length for _, length in bars) for name, bars in rows.items()}
+assert on_gpu or busy["matrix products"] > 0.5 * sum(busy.values()), busy
+
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products and fused attention are fine; most others are candidates for fusion. Matrix products are called `mm` or `addmm` on a CPU. On a GPU, look for `gemm` in the kernels' names, or `nvjet` on an H100 or newer. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the longest operations. Matrix products and fused attention are fine; most others are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace, and [Perfetto](https://ui.perfetto.dev) shows it in the browser.
 
 # %% [markdown]
 # ## FlashAttention
@@ -889,7 +897,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # Subtracting the maximum avoids [overflow](02_attention.ipynb). In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. Multiplying them by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It works on blocks of queries, keys and values that fit into SRAM, so the scores never leave the chip. This is called **tiling**. We follow FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)): for each block of queries, it goes through all keys and values block by block. (In the first version, the outer loop was over keys and values.) The next function shows the steps for one block of queries, but without the speed, because each PyTorch operation is a kernel of its own:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It works on blocks of queries, keys and values that fit into SRAM, so the scores never leave the chip. This is called **tiling**. For each block of queries, FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)) goes through all keys and values block by block. The next function shows the steps for one block of queries, but without the speed, because each PyTorch operation is a kernel of its own:
 
 
 # %%
@@ -918,7 +926,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. For a forward and a backward pass of attention alone, over 25,600 tokens without a mask, an H100 needed this many milliseconds with the explicit form and with two of PyTorch's fused kernels ([all measurements](../book/results.md), section *On a GPU*):
+# Is it faster? That depends on the length. Here are the milliseconds of a forward and a backward pass of attention alone, on an H100, for 25,600 tokens without a mask ([all measurements](../book/results.md), section *On a GPU*). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -927,15 +935,15 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. From 64 tokens on, it is clearly faster than the explicit form. For short sentences the *memory-efficient* kernel is the fastest.
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. From 64 tokens on, it is clearly faster than the explicit form, and at 128 it overtakes the memory-efficient kernel, which is the fastest for shorter sentences.
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
-# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
+# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. But with a causal mask, too, the memory-efficient kernel was faster at all four lengths. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
 #
 # </details>
 #
-# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention-2 keeps only its output and one number per query, the *log-sum-exp* of its scores (the logarithm of the sum of their exponentials). From these it recomputes the weights in the backward pass. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
+# Both fused kernels also save memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention-2 keeps only its output and one number per query, the *log-sum-exp* of its scores (the logarithm of the sum of their exponentials). From these it recomputes the weights in the backward pass. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -1021,6 +1029,10 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
         found = [times[n, "none", k] for k in ("MATH", "FLASH", "EFFICIENT")]
         assert [f"{r['milliseconds']:.2f}" for r in found] == expected
         assert all(r["sentences"] * n == 25_600 for r in found)
+        causal = [
+            times[n, "is_causal", k]["milliseconds"] for k in ("EFFICIENT", "FLASH")
+        ]
+        assert causal[0] < causal[1]
     for (_, mask, kernel), r in times.items():
         assert kernel != "CUDNN" or r["milliseconds_of_new_shapes"] > 100
         assert kernel != "FLASH" or mask != "padding"
@@ -1028,7 +1040,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass; they grow with the batch. Here is the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured about a tenth less for the first two bars:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass; they grow with the batch. The package estimates the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured 7 to 9% less for the first two bars:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1103,7 +1115,7 @@ assert b[1].activations > 0.5 * b[0].activations
 #
 # </details>
 #
-# The simplest way to save memory is [gradient accumulation](11_training.ipynb). With **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds about a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. The gradients are the same, as a small model shows:
+# The simplest way to save memory is [gradient accumulation](11_training.ipynb). With **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds at most a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. (For the base model it's less than a quarter: its output layer isn't run again.) The gradients are the same, as a small model shows:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1130,6 +1142,8 @@ assert_close(gradients[0], gradients[1])
 
 # %% tags=["remove-cell"]
 assert peaks[1] < 0.5 * peaks[0]
+output_layer = 2 * 25_000 * base.vocab_size * base.d_model / (step_flop / 3)
+assert 0.22 < (1 - output_layer) / 3 < 0.24
 
 # %% [markdown]
 # ### A loss without all the logits
@@ -1154,7 +1168,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes yourself. All forms agree, but the plain loss keeps far more in memory:
+# The package's `linear_label_smoothed_cross_entropy` does this, as an `autograd.Function`, PyTorch's way to write both passes yourself. (Its backward pass only multiplies the saved gradients by a factor.) All forms agree, but the plain loss keeps far more in memory:
 
 
 # %% tags=["hide-input"]
@@ -1187,23 +1201,9 @@ with torch.autocast("cpu", torch.bfloat16):
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# <details><summary>How to read the package's code in the next cell</summary>
-#
-# `_LinearCrossEntropy` goes through the chunks, and `_chunk_loss` computes one. There, `is_real` is 0 for padding. `_chunk_loss` overwrites the logits of its rows, first with the probabilities and then with the gradient $p - q$. Since no logits are left afterwards, the gradients of $x$ and $W$ have to be computed in the forward pass. They are all that is saved, and `backward` only multiplies them by the factor that later operations contribute, such as the division by the number of tokens. In mixed precision, the matrix products read and write 16-bit numbers, while the softmax, the loss and the sum of $W$'s gradients are in float32.
-#
-# </details>
-
-# %% tags=["hide-cell"]
-SourceCode(_LinearCrossEntropy, _chunk_loss)
-
-# %% [markdown]
 # ## All together
 #
-# How much faster does all this make training?
-#
-# ### On an H200
-#
-# We measured training steps of the base model with the paper's batch size and random sentences, on 27 November 2026 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). An H200 computes as fast as an H100, but has more and faster memory. Each row adds one change; all have batches of [sentences of similar length](09_data_and_batching.ipynb):
+# How much faster does all this make training? We measured training steps of the base model on an H200, with the paper's batch size and random sentences, on 27 November 2026 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). An H200 computes as fast as an H100, but has more and faster memory. Each row adds one change; all have batches of [sentences of similar length](09_data_and_batching.ipynb):
 #
 # | training step | mean of 20 steps, ms | target tokens/s | peak memory, GB |
 # |---|---|---|---|
@@ -1213,7 +1213,7 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is 7 times as fast as the first, and needs about a third of its memory. Mixed precision gains the most: in float32, most of the time presumably goes into matrix products, which tensor cores compute far faster in 16 bits. Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation pays off once the matrix products are fast: even afterwards, they take only 14.2 of the 36.5 ms, or 39%.
+# The last row is 7 times as fast as the first, with about a third of its memory. Mixed precision gains the most. Our method predicts that: at the data sheet's peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation then nearly halves the step: with matrix products this fast, most of the time goes into memory-bound operations, which it fuses. Even so, the products take only 14.2 of the remaining 36.5 ms, or 39%.
 #
 # <details><summary>Where do the 36.5 ms go?</summary>
 #
@@ -1228,9 +1228,9 @@ SourceCode(_LinearCrossEntropy, _chunk_loss)
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. For an H100 and the forward pass of one layer, compiled and with fused attention, we estimated a utilisation of 52%; a step also has a backward pass, a loss, padding and Adam.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Attention takes less than the table in *FlashAttention* suggests, 0.33 ms for each of 18: those times include starting a single call and waiting for it, and the H200's memory is faster. For an H100 and the forward pass of one layer, compiled and with fused attention, we estimated a utilisation of 52%; a step also has a backward pass, a loss, padding and Adam.
 #
-# Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)).
+# Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). The table is from before.
 #
 # </details>
 
@@ -1267,11 +1267,12 @@ if log.exists():  # not in Colab
             f"{row['peak_memory'] / 1e9:.1f}",
         ]
         assert logged[name] == cells == found, name
+    assert round(5.9 / 18, 2) == 0.33
     assert (
         round(14.2 / 36.5, 2) == 0.39
         and 0.36 < (shares["large matrix products"][1] / totals[1]) < 0.45
     )
-    assert all(0.88 < m < 0.93 for m in (14.9 / 16.3, 10.1 / 10.9))
+    assert [round(100 * (1 - m)) for m in (14.9 / 16.3, 10.1 / 10.9)] == [9, 7]
     assert round(262.4 / 36.5) == 7 and 0.3 < 10.6 / 30.2 < 0.36
 
     kernels = {
@@ -1297,8 +1298,6 @@ if log.exists():  # not in Colab
     text = (results / "gpu" / "fourth-run.md").read_text("utf-8")
     assert "residual connection and dropout, backward | 4.4 | 1.9 |" in text
     assert "| all kernels of the step | 34.4 | 31.6 |" in text
-    assert "| 550 | 6.33 | 6.37 | |" in text
-    assert logged["1000"][:2] == ["8.00", "8.46"]
 
     bench = {}
     for name in ("base-eager", "base-compiled", "big-compiled"):
@@ -1307,6 +1306,7 @@ if log.exists():  # not in Colab
         (bench[name],) = json.loads(text)["results"]["benchmarks"]
     base, big = bench["base-compiled"], bench["big-compiled"]
     assert round(base["flops"] / 989e12 * 1e3, 1) == 10.0
+    assert round(base["flops"] / 67e12 * 1e3) == 147
     peak = (
         max(big["implementations"][2]["speeds"])
         * big["flops"]
@@ -1326,133 +1326,7 @@ if log.exists():  # not in Colab
 # %% [markdown]
 # At 36.5 ms per step, the base model's utilisation is 26%. **The big model reaches 42%.** Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
-# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. They don't include a fair comparison with `torch.nn.Transformer` yet.
-
-# %% [markdown]
-# ### On your machine
-#
-# We begin with the training step of a typical tutorial and make one change after another, always with the same sentences. A batch contains either 32 sentences of any length, or sentences of similar length with up to 800 target tokens.
-
-# %%
-rng = np.random.default_rng(1)
-sizes = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
-V = config.vocab_size
-texts = Sequences.pack([rng.integers(4, V, n) for n in sizes])
-by_length = token_batches(texts, texts, 800, seed=1)[:5]
-chosen = rng.permutation(np.concatenate(by_length))  # the same sentences
-by_count = [chosen[i : i + 32] for i in range(0, len(chosen), 32)]
-
-# %% [markdown]
-# A tutorial's loss needs all logits at once; the package's works in chunks:
-
-
-# %%
-def loss_of_all_logits(model, batch):
-    logits = model(batch.source, batch.decoder_input).flatten(0, 1)
-    return F.cross_entropy(
-        logits,
-        batch.labels.flatten(),
-        label_smoothing=0.1,
-        ignore_index=0,
-        reduction="sum",
-    )
-
-
-def loss_in_chunks(model, batch):
-    return batch_loss(model, batch, smoothing=0.1)
-
-
-# %% [markdown]
-# Each version of the step has a form of attention, a loss, batches and, with mixed precision, a 16-bit number format:
-
-# %%
-ladder = {
-    "a tutorial's step": ("explicit", loss_of_all_logits, by_count, None),
-    "+ batches by length": ("explicit", loss_of_all_logits, by_length, None),
-    "+ fused attention": ("fused", loss_of_all_logits, by_length, None),
-    "+ loss in chunks": ("fused", loss_in_chunks, by_length, None),
-}
-if device.type == "cuda":
-    short = device.autocast_dtype
-    compiled = torch.compile(loss_in_chunks, dynamic=True)
-    ladder["+ mixed precision"] = ("fused", loss_in_chunks, by_length, short)
-    ladder["+ torch.compile"] = ("fused", compiled, by_length, short)
-
-# %% [markdown]
-# The folded cell checks that all versions compute the same loss, up to rounding, and times their training steps on all batches, several times. Where the dots of two rows in the figure overlap, don't trust the order of their medians.
-
-# %% tags=["hide-input"]
-torch.manual_seed(0)
-models = {
-    form: Transformer(replace(config, attention=form)).to(device.torch_device)
-    for form in ("explicit", "fused")
-}
-models["fused"].load_state_dict(models["explicit"].state_dict())
-optimizers = {
-    form: torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
-    for form, model in models.items()
-}
-
-
-def loss_on(batch, form, loss, dtype):
-    with torch.autocast(device.type, dtype, enabled=dtype is not None):
-        return loss(models[form], batch)
-
-
-def to_device(batches):
-    return [collate(texts, texts, b).to(device.torch_device) for b in batches]
-
-
-batch = to_device(by_length)[3]
-for form, loss, _, dtype in ladder.values():
-    expected = loss_on(batch, "explicit", loss_of_all_logits, None)
-    tolerance = 0.01 if dtype else 1e-4
-    assert_close(
-        loss_on(batch, form, loss, dtype), expected, rtol=tolerance, atol=0
-    )
-
-
-def training_seconds(form, loss, batches, dtype):
-    batches = to_device(batches)
-    device.synchronize()
-    start = time.perf_counter()
-    for batch in batches:
-        (loss_on(batch, form, loss, dtype) / batch.n_tokens).backward()
-        optimizers[form].step()
-        optimizers[form].zero_grad()
-    device.synchronize()
-    return time.perf_counter() - start
-
-
-rounds = [[training_seconds(*row) for row in ladder.values()] for _ in range(5)]
-speed_ups = {  # without the first round, which is slower
-    name: [r[0] / r[i] for r in rounds[1:]] for i, name in enumerate(ladder)
-}
-print("median speed-up")
-for name, values in speed_ups.items():
-    print(f"{name:20} × {statistics.median(values):.2f}")
-
-# %% tags=["remove-cell"]
-tokens = [
-    sum(collate(texts, texts, b).n_tokens for b in c) for c in (by_count, by_length)
-]
-assert tokens[0] == tokens[1]
-
-# %% tags=["hide-input"]
-Picture(
-    strip_plot(speed_ups, "times as fast as a tutorial's step", bar="median"),
-    alt=(
-        "A row for each version of the training step, with a dot for each round and a "
-        "bar at the median. The table above has the medians."
-    ),
-    caption=(
-        f"Each row adds one change to the training step (on this {hardware}); "
-        "dots are rounds, the bar their median."
-    ),
-)
-
-# %% [markdown]
-# Batches by length save work everywhere, because there is less padding. What the other changes gain depends on the machine. With a GPU (in Colab, *Runtime → Change runtime type*), the ladder has two more steps, mixed precision and `torch.compile`.
+# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. To measure your own model's training, run `transformer bench`.
 
 # %% [markdown]
 # ## Several GPUs
@@ -1487,7 +1361,7 @@ for reduced in ring_all_reduce(gradients):
 print("each GPU has the sum of all gradients")
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, less than twice their size. How long does that take for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, at a utilisation of 26%, as on the H200?
+# Each GPU sends $2(n - 1)$ chunks, each $1/n$ of the gradients: in all, less than twice their size, however many GPUs there are. How long does that take for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long does it take to compute the gradients of the paper's batch, at a utilisation of 26%, as on the H200? (That's optimistic for an eighth of the tokens.)
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1504,7 +1378,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and only part of it can overlap: there is nothing to send during the forward pass, a third of the computation, and the gradient of the shared embedding matrix, 30% of all, is complete only at the end of the backward pass. [The next chapter](17_wmt14.ipynb) shows the commands.
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, sending takes little time anyway. Over PCIe, it takes about as long as computing, and only part of it can overlap: during the forward pass there is nothing to send, and the gradient of the shared embedding matrix, 30% of all, is complete only at the end. [The next chapter](17_wmt14.ipynb) shows the commands.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1543,11 +1417,11 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why. Two causes that cost us time: the last batch of an epoch, which is smaller than all others, and masks whose rows don't begin at multiples of 8 elements.
+# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why. Two causes that cost us time: the last batch of an epoch, which is smaller than all others, and attention masks whose rows have a length that isn't a multiple of 8.
 #
 # </details>
 #
-# **Trusting the compiler.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero. Before a long training, compare a compiled gradient with an uncompiled one, as the package does.
+# **Trusting the compiler blindly.** Our first compiled training on a GPU ran without an error and learned nothing: with PyTorch 2.11, a `loss += …` inside our `autograd.Function` made all compiled gradients zero. Before a long training, compare a compiled gradient with an uncompiled one, as the package does.
 
 # %% [markdown]
 # ## Questions
@@ -1635,7 +1509,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # <details><summary>Answer</summary>
 #
-# Twice as long if the GPU was already saturated, in the flat part of the throughput curve. Hardly longer if fixed costs dominated: launches, or reading the weights from memory, which takes the same time for any number of tokens.
+# Twice as long if the GPU was already saturated, so that throughput no longer grows with the batch. Hardly longer if fixed costs dominated: launches, or reading the weights from memory, which takes the same time for any number of tokens.
 #
 # </details>
 
@@ -1655,12 +1529,13 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# <details><summary>Four experiments in this notebook, ideally on a GPU in Colab</summary>
+# <details><summary>Five experiments, ideally on a GPU in Colab</summary>
 #
 # 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations are memory-bound on it?
 # 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Make a list of its operations like the one at the top.
 # 3. **Long texts.** Set `length` to 1,000 where the list of operations is made, and run that cell and those that draw it. Skip cells with `assert`, which check the book's own numbers. Which operation takes the most time now, and what does fused attention gain?
-# 4. **Idle time.** On a GPU, profile a step with 4 of the `equal` sentences and one with all 128, and compare how long the GPU is idle between kernels.
+# 4. **One change after another.** On a GPU, run `transformer bench multi30k` with `--precision fp32` and without, each with `--compile no` and `--compile yes`. Which matters more?
+# 5. **Idle time.** On a GPU, profile a step with 4 of the `equal` sentences and one with all 128, and compare how long the GPU is idle between kernels.
 #
 # </details>
 #
