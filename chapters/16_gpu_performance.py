@@ -324,7 +324,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. Compare that with the time of the kernels. For the paper's batch of 25,000 tokens, they take about 35 ms even on an H200, so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer of them, and **CUDA graphs** (CUDA is NVIDIA's programming interface) record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# On a real GPU the count differs a little, but roughly a thousand launches of 5 µs take 5 ms. Compare that with the time of the kernels. For the paper's batch of 25,000 tokens, they take about 35 ms even on an H200, so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer, and **CUDA graphs** (CUDA is NVIDIA's programming interface) record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
 # On a CPU, operations have a fixed cost as well. The next figure shows the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
@@ -387,7 +387,7 @@ Picture(
 )
 
 # %% [markdown]
-# With larger and larger batches, throughput stops rising: the chip is *saturated*, that is, fully busy. Whether our curve gets that far depends on the machine. For training, use the largest batch that fits into memory and trains well. A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
+# With larger and larger batches, throughput stops rising: the chip is *saturated*, that is, fully busy. Whether our curve gets that far depends on the machine. For training, use the largest batch that fits and trains well. A service that answers requests has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -1213,7 +1213,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | + mixed precision | 70.4 | 355,000 | 10.1 |
 # | **+ `torch.compile`** | 36.5 | 684,000 | 10.6 |
 #
-# The last row is 7 times as fast as the first, with about a third of its memory. Mixed precision gains the most. Our method predicts that: at the data sheet's peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation then nearly halves the step: with matrix products this fast, most of the time goes into memory-bound operations, which it fuses. Even so, the products take only 14.2 of the remaining 36.5 ms, or 39%.
+# The last row is 7 times as fast as the first, with about a third of its memory. Mixed precision gains the most. Our method predicts that: at the data sheet's peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). Fused attention makes hardly any difference here, because sentences of 25 tokens have few scores. The loss in chunks saves no time, but it halves the memory. Compilation then nearly halves the step: with matrix products this fast, most of the time goes into memory-bound operations, which it fuses. Even so, the products take only 14.2 of the 36.5 ms, or 39%.
 #
 # <details><summary>Where do the 36.5 ms go?</summary>
 #
@@ -1326,7 +1326,7 @@ if log.exists():  # not in Colab
 # %% [markdown]
 # At 36.5 ms per step, the base model's utilisation is 26%. **The big model reaches 42%.** Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
-# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. To measure your own model's training, run `transformer bench`.
+# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. To see how fast a recipe trains on your machine, run `transformer bench`.
 
 # %% [markdown]
 # ## Several GPUs
