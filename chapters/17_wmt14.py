@@ -648,7 +648,7 @@ shell("transformer prepare wmt14-mini $SMALL")
 #
 # ### Train
 #
-# `train` saves checkpoints and the values of the training curves, and prints a line of progress every 50 steps. (Here, all output appears at the end.)
+# `train` saves checkpoints and the values of the training curves, and shows its progress every 50 steps, in a terminal on a single line. (Here, all output appears at the end.)
 
 # %% tags=["wrap-output"]
 shell("transformer train wmt14-mini $SMALL --device cpu")
@@ -981,7 +981,7 @@ assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 #
 # ### Several GPUs
 #
-# On several GPUs in one machine, start `train` with `torchrun`; everything else stays as it is (we haven't measured this on several GPUs yet):
+# On several GPUs in one machine, start `train` with `torchrun`; everything else stays as it is. (We haven't measured this yet. If you stop it, `torchrun` adds a traceback that you can ignore.)
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- \
