@@ -817,7 +817,7 @@ assert shorter[0] > 30 > 10 > max(shorter[1], shorter[2], shorter[3])
 assert repeating[2] > 25 > 10 > max(repeating[0], repeating[1], repeating[3])
 
 # %% [markdown]
-# It is the noun head: without it, only about a fifth of the sentences are still right. Two heads of *self 1* matter, too: without head 1, the model often leaves out the verb, and without head 3, it repeats words.
+# It is the noun head: without it, only about a fifth are still right. Two heads of *self 1* matter, too: without head 1, the model often leaves out the verb, and without head 3, it repeats words.
 #
 # Without the noun head, are most of the wrong tokens determiners? The next table counts them without each head of *encoder 2* in turn. The line *mean of head 4* is a **mean ablation**: the head's output is replaced by its mean over all tokens, because zeros are unusual inputs.
 
@@ -1524,7 +1524,7 @@ Row(
 )
 
 # %% [markdown]
-# Here are the mean weights on the two bright stripes in 64 sequences:
+# Here are the mean weights on the two bright stripes in `test_ids`, 64 sequences with periods `period`:
 
 # %% tags=["hide-input"]
 test_ids, period = repeated_tokens()

@@ -694,7 +694,7 @@ assert min(on_labelled[:3]) > 0.95  # pre-trained, 64 labels
 # %% [markdown]
 # ## Pre-training a GPT
 #
-# GPT's objective is **causal language modelling** (CLM): predict the next token at every position, as our decoder does in [Training](11_training.ipynb), but without a source. From a text of $n$ tokens it gets $n$ predictions, where BERT gets $0.15\,n$, so we train it for fewer steps. We use the same sentences, and word lists such as `Hund : Hunde , Frau : Frauen`.
+# GPT's objective is **causal language modelling** (CLM): predict the next token at every position, as our decoder does in [Training](11_training.ipynb), but without a source. From a text of $n$ tokens it gets $n$ predictions, where BERT gets $0.15\,n$, so it trains for fewer steps. We use the same sentences, and word lists such as `Hund : Hunde , Frau : Frauen`.
 
 
 # %%
