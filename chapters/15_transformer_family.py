@@ -210,7 +210,7 @@ assert torch.equal(square, prefix)
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are stacks of encoder layers (GPT-2 as well, as we'll check below). Compared with ours, positions are learned, and the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. GPT-2 and ViT are also pre-norm, with one more norm at the end; BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU, a smooth version of ReLU, is $x$ times the probability that a standard normal variable is less than $x$.
+# BERT, GPT-2 and ViT are stacks of encoder layers (even GPT-2, as we'll check below). Compared with ours, positions are learned, and the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU. GPT-2 and ViT are also pre-norm, with one more norm at the end; BERT is post-norm, but we use pre-norm for all three, because it is easier to train. GELU, a smooth version of ReLU, is $x$ times the probability that a standard normal variable is less than $x$.
 
 
 # %%
@@ -885,7 +885,7 @@ assert per_parameter == [1.7, 28.6, 38.5]
 # %% [markdown]
 # One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were already in the weights, and the prompt only shows which of them is wanted.
 #
-# **Scaling.** In-context learning improves with the size of the model (GPT-3 paper, Figure 1.2). So does the test loss: it falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens per parameter are **compute-optimal**. This is known as the *Chinchilla* rule ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
+# **Scaling.** In-context learning improves with the size of the model (GPT-3 paper, Figure 1.2). So does the test loss, which falls as a power law in model size, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)). These are the **scaling laws**. For a given amount of computation, about 20 tokens per parameter are **compute-optimal**. This is known as the *Chinchilla* rule ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)).
 #
 # <details><summary>How models grew from 2020 to 2024</summary>
 #

@@ -503,7 +503,7 @@ counted = counter.get_total_flops() / (1000 * length)
 assert counted == ours
 
 # %% [markdown]
-# PyTorch can count the FLOP of a model. For a training step of the base model with the paper's batch size, 25,000 tokens on each side (§5.1), and at a GPU's peak, the paper's 100,000 steps would take:
+# PyTorch can count the FLOP of a model. We count those of a training step of the base model with the paper's batch size, 25,000 tokens on each side (§5.1). At a GPU's peak, the paper's 100,000 steps would take:
 
 # %%
 with torch.device("meta"):
@@ -526,7 +526,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 #
 # <details><summary>Why Megatron-LM's authors report 52%, and how fast the Transformer paper's GPUs were</summary>
 #
-# The 52% count a second forward pass, which saves memory (*activation checkpointing*, see below): a quarter of all FLOP. Without it, 39% remain. If such recomputation is counted, the result is called **HFU**, hardware FLOPs utilisation.
+# The 52% includes a second forward pass, a quarter of all FLOP, which saves memory (*activation checkpointing*, see below). Without it, 39% remain. If such recomputation is counted, the result is called **HFU**, hardware FLOPs utilisation.
 #
 # In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5). (The [next chapter](17_wmt14.ipynb) computes 29% from the 12 hours of the whole training, which is a little more than 100,000 such steps take.)
 #
@@ -939,7 +939,7 @@ print("blockwise = fused = explicit")
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
-# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. But with a causal mask, too, the memory-efficient kernel was faster at all four lengths. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
+# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. But with a causal mask, the memory-efficient kernel was faster at all four lengths, even at 128. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
 #
 # </details>
 #
@@ -1040,7 +1040,7 @@ if Path("../book/results/gpu/attention.json").exists():  # not in Colab
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass; they grow with the batch. The package estimates the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured 7 to 9% less for the first two bars:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass; they grow with the batch. The figure shows the package's estimate of the peak, the most memory that a step needs at any moment, for the base model and the paper's batch size. On an H200, we measured 7 to 9% less for the first two bars:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1228,9 +1228,9 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | all others | 3.7 |
 # | the rest of the 36.5 ms: idle time, and differences between measurements | 2.0 |
 #
-# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Attention takes less than the table in *FlashAttention* suggests, 0.33 ms for each of 18: those times include starting a single call and waiting for it, and the H200's memory is faster. For an H100 and the forward pass of one layer, compiled and with fused attention, we estimated a utilisation of 52%; a step also has a backward pass, a loss, padding and Adam.
+# The kernels were recorded in 10 other steps. At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Each of the 18 attention sublayers takes 0.33 ms, less than the table in *FlashAttention* suggests: the times there include starting a single call and waiting for it, and the H200's memory is faster. For an H100 and the forward pass of one layer, compiled and with fused attention, we estimated a utilisation of 52%; a step also has a backward pass, a loss, padding and Adam.
 #
-# Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). The table is from before.
+# Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). The table above was measured without it.
 #
 # </details>
 

@@ -442,15 +442,15 @@ assert min(rents, key=rents.get) == max(prices, key=prices.get) == "H100"
 # | 100,000 | BLEU 25.1 | sacreBLEU; averaged | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on an RTX 2080 Ti, with pre-norm |
 # | 112,760 | BLEU 27.6 (± 0.2) | Hugging Face's `evaluate`, on references that their tokenizer has encoded and decoded; not averaged | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40 |
 #
-# Scores are on newstest2014 unless the table names another set; newstest2013 is the validation set. Compare your score only with one that was computed in the same way: between different ways, one or two points mean nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss.
+# Scores are on newstest2014 unless the table names another set; newstest2013 is the validation set. Compare your score only with one that was computed in the same way: otherwise, a difference of one or two points means nothing. A loss per token depends on the tokenizer, so the paper's, presumably without label smoothing, is only roughly comparable with your validation loss.
 #
 # For the steps in between, see the plots of the A40 runs, on the page that the table links to. They show the validation loss and BLEU after each of 20 epochs of about 5,600 steps. That loss includes label smoothing, unlike our validation loss, so compare the shape of the curve, and BLEU.
 #
-# **We haven't trained `wmt14-base` ourselves, but its settings have worked for others:** the A40 runs also had Adam with a warm-up of 4,000 steps to a learning rate of 0.0007, and PyTorch's `nn.Transformer`, which is post-norm by default. With that warm-up, we have trained only a small model with six post-norm layers, on a CPU: after 8,000 steps, it scored 38.2 and 38.8 BLEU on captions with two seeds ([Results](../book/results.md)). On a GPU we only had minutes, and with a shorter warm-up the base model learned little.
+# **We haven't trained `wmt14-base` ourselves, but its settings have worked for others:** the A40 runs also used Adam with a warm-up of 4,000 steps to a learning rate of 0.0007, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default). With that warm-up, we have trained only a small model with six post-norm layers, on a CPU: after 8,000 steps, it scored 38.2 and 38.8 BLEU on captions with two seeds ([Results](../book/results.md)). On a GPU we only had minutes, and with Adam and a shorter warm-up the base model learned little.
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
-# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. That is too short for Adam and a post-norm model, as [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) found, too: with a peak of 0.0009, ours learned little more than how frequent each token is. With about half of that, its best score on captions was 2.7 BLEU, in at most 600 steps.
+# In two sessions on an H200, several training runs shared a few minutes and 225,000 sentence pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). To get anywhere, we shortened the warm-up to 500 steps. That is too short for Adam, a post-norm model and a high learning rate, as [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) found, too: with a peak learning rate of 0.0009, ours learned little more than how frequent each token is. With about half of that, its best score on captions was 2.7 BLEU, in at most 600 steps.
 #
 # With Muon, the optimiser from [Training](11_training.ipynb), it scored 34.6 BLEU on captions after 1,004 steps, 38.3 on everyday sentences, and 4.2 on newstest2014, presumably because it had seen hardly any news. The full training takes a hundred times as many steps, on twenty times as much text.
 #
@@ -615,7 +615,8 @@ def shell(line, exit_code=0):
             main(shlex.split(os.path.expandvars(line))[1:])
         except SystemExit as end:
             status = end.code
-    lines = output.getvalue().replace(os.environ["SMALL"], "$SMALL").split("\n")
+    text = output.getvalue().replace(os.environ["SMALL"], "$SMALL")
+    lines = text.replace(f"{Path.cwd()}/", "").split("\n")
     printed[:] = [line for line in lines if "\r" not in line]  # no progress bars
     wrapped = [  # except tables
         t if "  " in t else fill(t, 90, subsequent_indent="    ") for t in printed
@@ -812,7 +813,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --device cpu")
 #
 # The paper's 27.3 isn't a sacreBLEU score, but the row *BLEU paper* imitates it. (Above, that row equals BLEU, because those sentences have no hyphens and no quotation marks.) In sacreBLEU, the paper's model would get **roughly 26**, as [Evaluation](13_evaluation.ipynb) estimates from two systems that were scored in both ways.
 #
-# If your sacreBLEU score is clearly below 25, something may be wrong. With this package it is hardly the architecture, which the tests compare with PyTorch's. (One published base model has 24.4: see the [results](../book/results.md).) The next section begins with a table of likely causes.
+# If your sacreBLEU score is clearly below 25, something may be wrong. With this package, it is unlikely to be the architecture, which the tests compare with PyTorch's. (One published base model has 24.4: see the [results](../book/results.md).) The next section begins with a table of likely causes.
 #
 # ## What goes wrong in practice
 #
@@ -905,7 +906,7 @@ print({key: progress[key] for key in ("step", "epoch", "batch_index")})
 shell(f"{short_run} --run runs/interrupted")
 
 # %% [markdown]
-# Did we lose anything? We compare the **checksums** of all weights and training states that the two runs left behind, short numbers that depend on every byte of a file:
+# Did we lose anything? We compare **checksums**, short numbers that depend on every byte of a file, of all weights and training states that the two runs left behind:
 
 
 # %%
@@ -931,7 +932,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. In a new session, run only this notebook's first cell and then these lines; in every later session, the same lines continue the training:
+# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. In a new session, run only this notebook's first cell and then these lines. Do the same in every later session, and the training continues:
 #
 # ```text
 # from google.colab import drive
@@ -977,7 +978,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 
 # %% [markdown]
-# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. An H200 needed 7 to 9% less than this estimate. So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
+# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. In short runs of the base model, an H200 needed 7% less than this estimate without `torch.compile`; in a longer one with it, up to 11.0 GB. So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
 #
 # ### Several GPUs
 #
@@ -1032,7 +1033,7 @@ assert any("started with another text" in line for line in printed)
 # | no space is left on the device | the disk is full | free some space. (The last checkpoint is complete: a file gets its name only after all of it has been written.) |
 # | a file has the wrong checksum | the download is incomplete, or the file has changed on the server | the message says where to get it, and its right checksum |
 #
-# Why does a changed text matter? A tokenizer trained on it gives the tokens other ids, and the model knows tokens only by their ids. Without the check there would be no error, only a bad loss. How bad? Our averaged model gets the same validation sentences, encoded by its own tokenizer and by one that was trained on half of the text:
+# Why does a changed text matter? A tokenizer trained on it gives the tokens other ids, and the model knows tokens only by their ids. So `train` compares a checksum of the text with the one in the run folder. Without this check there would be no error, only a bad loss. How bad? Our averaged model gets the same validation sentences, encoded by its own tokenizer and by one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(f"{name}.de") for name in ("train", "valid")}
@@ -1190,7 +1191,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 # <details><summary>Six experiments; the first three take minutes</summary>
 #
 # - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
-# - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
+# - **How many checkpoints should you average, and how far apart?** Train the tiny model with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, less its *padding*, and compare afterwards.
