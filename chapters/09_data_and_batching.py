@@ -191,15 +191,15 @@ for name, pair in examples.items():
     print(f"{name}:\n  {cleaner.report.summary()}")
 
 # %% [markdown]
-# Every filter drops good pairs along with the bad ones. It pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
+# Most filters drop some good pairs along with the bad ones. A filter pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
 #
-# Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
+# Defects differ in how much they hurt. Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### Augmentation
 #
 # Cleaning removes pairs, whereas **data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
 #
-# The translator on the course's start page has a different problem. Most of its training data are carefully written example sentences, many about Tom, Mary and Boston. A model trained only on these fails on other names and on careless typing, such as *where is the station*. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
+# The translator on the course's start page needs something simpler. Most of its training data are carefully written example sentences, many about Tom, Mary and Boston. A model trained only on these fails on other names and on careless typing, such as *where is the station*. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
 
 # %%
 from random import Random
@@ -409,7 +409,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest is right. The forced token can replace the correct fourth token or push in before it. So the rest counts as right if it equals the reference from the fifth token on, or from the fourth. Sentences whose forced token happens to be the correct one don't count.
+# Here are three results, and how often the rest is right. The forced token can replace the correct fourth token or be inserted before it. So the rest counts as right if it equals the reference from the fifth token on, or from the fourth. Sentences whose forced token happens to be the correct one don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -465,7 +465,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting equal target lengths by source length helps. But each time the target length goes up by one, the source length falls back to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next:
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs of equal target length by source length helps. But each time the target length goes up by one, the source length falls back to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next:
 
 # %%
 from transformer.data.batching import serpentine_order
@@ -474,7 +474,7 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# Inside a bucket, `target_key` does the same with target lengths, for each source length and the next. Here are eight pairs of lengths (source, target) in this order, a line for each bucket. In the first, sources get shorter; in the second, longer:
+# Inside a bucket, `target_key` does the same with target lengths: they ascend for one source length and descend for the next. Here are eight pairs of lengths (source, target) in this order, one line per bucket. In the first, sources get shorter; in the second, longer:
 
 # %%
 examples = [(5, 5), (9, 7), (7, 6), (8, 8), (12, 11), (10, 9), (5, 4), (9, 10)]
@@ -774,7 +774,7 @@ assert same_positions[2] + 0.3 < by_random[2] < same_steps[2] - 0.1
 assert same_positions[0] > 1.7 * by_random[0]
 
 # %% [markdown]
-# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and early in training, as here, that more than makes up for it. With two other seeds the order was the same.
+# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and early in training, as here, that more than makes up for it. With two other seeds the result was the same.
 #
 # ### An endless iterator
 #
@@ -857,7 +857,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **Test sentences were in the training data.** This is called **data leakage**, and it makes scores too good, because memorised sentences count as translated ones. Captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
+# **Test sentences were in the training data.** This is called **data leakage**, and it makes scores too good, because memorised sentences count as translated ones. It happens easily: captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
 
 # %%
 import random
@@ -1025,7 +1025,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # %% [markdown]
 # ## Exercises
 #
-# Fill in six blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches within a budget, how to continue after an interruption, and bugs to find in code that splits a corpus. Each has a hint, and a check that tells you which mistake you made.
+# Fill in six blanks: filters for sentence pairs, the three tensors of a batch, the share of padding, batches within a budget, how to continue after an interruption, and code that splits a corpus, in which you find three bugs. Each has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab, where the last cell grades your answers:
 #   [09_data_and_batching](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/09_data_and_batching.ipynb).

@@ -14,7 +14,7 @@
 # # Label smoothing and calibration
 #
 # Two small translators, trained too long on too little data, predict the next token correctly about equally often. In the left diagram, the model is right far less often than its own probabilities promise; in the right one, the gap is smaller. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident** (orange lines). The other model differs in only one thing: its loss uses **label smoothing**.
+# The first model was trained with **hard targets**: all of the probability should go to the correct token. It is badly **overconfident**; the orange lines show by how much. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -317,7 +317,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make it more certain of training tokens that it already predicts correctly, and that certainty carries over to new tokens, where it is often wrong. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model, weights would have to keep growing just to make it more certain of training tokens that it already predicts correctly, and that certainty carries over to new tokens, where the model is often wrong. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -427,7 +427,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure it for single tokens, each predicted from the correct prefix, and look only at the most probable one. So the result doesn't tell you how far to trust the probability of a whole translation.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation.
 #
 # Sort the predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #

@@ -231,7 +231,7 @@ assert all(part.n_tokens <= 250 for part in batches)
 #
 # $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \varepsilon} \end{aligned} $$
 #
-# The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$ (not that of label smoothing), which prevents a division by zero.
+# In $m$, much of the noise averages out. The root of $v$ measures the recent size of the gradient, and dividing by it makes the step size nearly independent of the gradient's size. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\varepsilon = 10^{-9}$ (not that of label smoothing), which prevents a division by zero.
 #
 # The hats denote **bias correction**. Both averages start at 0, so they are too small at first; dividing by $1 - \beta_1^t$ or $1 - \beta_2^t$ at step $t$ compensates for this. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -287,9 +287,8 @@ def gradient_and_step_sizes(model, adam, step):
     for weight in model.parameters():
         m_hat = adam.state[weight]["exp_avg"] / (1 - 0.9**step)
         v_hat = adam.state[weight]["exp_avg_sq"] / (1 - 0.98**step)
-        used = (
-            v_hat > 0
-        )  # not where the gradient was always 0, as behind inactive ReLUs
+        # not where the gradient was always 0, as behind inactive ReLUs
+        used = v_hat > 0
         moved = m_hat[used] / (v_hat[used].sqrt() + 1e-9)
         sizes.append([v_hat[used].mean().sqrt(), moved.square().mean().sqrt()])
     return torch.tensor(sizes).T
@@ -401,7 +400,7 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. (One of the six runs at the top has no warm-up either.) Now you know where those large steps came from: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. (One of the six runs at the top has no warm-up either.) Now you know why the first steps were too large: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
 #
 # So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. After the warm-up, whose best length is found by trial, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
@@ -457,7 +456,7 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 #
 # ## Gradient clipping
 #
-# Now and then a batch has an unusually large gradient, and the step taken with it could undo many others. We notice this by the **gradient norm**, the length of the vector of all gradients of the model. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`:
+# Now and then a batch has an unusually large gradient, and the step taken with it could undo many others. We can tell by the **gradient norm**, the length of the vector of all gradients of the model. The figure shows it for the healthy run, and for the same run with a damaged batch at step 50, in which all target tokens are `<unk>`:
 
 
 # %% tags=["hide-input"]
@@ -525,7 +524,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause of a large gradient may be an odd batch, as here, or that earlier steps have moved the weights to a steep part of the loss surface. In plain gradient descent, the step is proportional to the gradient. Adam's isn't, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. In plain gradient descent, the step is proportional to the gradient. Adam's isn't, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
@@ -671,7 +670,7 @@ SourceCode(Trainer.step, Trainer._backward)
 # - **Several processes.** On several GPUs, each process runs this code on its own batches. `all_reduce` adds up their token counts, and the loss is divided by the total. PyTorch averages the gradients over the processes, only once per step thanks to `_gradient_sync`, and the factor `world_size` turns this mean into a sum.
 # - **Mixed precision.** `autocast` runs matrix products in 16 bits. In float16, small gradients would become zero, so `scaler` multiplies the loss by a large number before the backward pass, and `unscale_` divides the gradients by it before they are clipped. This is **loss scaling**. In other precisions it does nothing.
 # - **Skipped steps.** `step_if_finite` changes no weight if the gradient contains infinity or NaN, so a single bad batch can't ruin the model. Then `scaler.update()` lowers a scale that was too large.
-# - **Bookkeeping.** The loops over `optimizers` are there because a recipe with Muon has two. `totals` sums losses on the GPU, because reading a number from it would make the program wait. `_average` keeps the mean of the weights of the last steps, which we come to below. `prefetcher` loads batches in the background, `training_module` is the model together with its loss, and `stop_requested` lets a run end cleanly. The gradients are cleared at the end of a step instead of at the beginning.
+# - **Bookkeeping.** The loops over `optimizers` are there because a recipe can have two: the speedrun under *Exercises* uses Muon as well as Adam. `totals` sums losses on the GPU, because reading a number from it would make the program wait. `_average` keeps the mean of the weights of the last steps, which we come to below. `prefetcher` loads batches in the background, `training_module` is the model together with its loss, and `stop_requested` lets a run end cleanly. The gradients are cleared at the end of a step instead of at the beginning.
 #
 # [Making it fast on a GPU](16_gpu_performance.ipynb) explains the first two.
 #
@@ -795,7 +794,7 @@ assert by_step[1200]["swapped"] > by_step[100]["swapped"] + 0.5
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, even where it differs from English, but some words or forms are wrong, repeated or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
+# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, even where it differs from English, but some words or forms are wrong or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:3]
@@ -919,7 +918,7 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint at each new minimum of the validation loss, and translates with the best, which is the last one saved this way. (`--training.patience 5` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint at each new minimum of the validation loss, and translates with the best, which is the last one saved this way. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice

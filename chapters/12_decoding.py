@@ -244,7 +244,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. Those that end with `<eos>` are finished, if they are among the $k$ best. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. A result that ends with `<eos>` is finished, if it is among the $k$ best of all. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -445,7 +445,7 @@ if stored.exists():  # not in Colab
     assert [round(rows[k]["log_probability"], 1) for k in (1, 64)] == [-6.6, -5.0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are larger than chance would explain ($p$ = 0.02 and 0.01 in sacreBLEU's paired bootstrap, a test that [Evaluation](13_evaluation.ipynb) explains). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are probably not due to chance ($p$ = 0.02 and 0.01 in sacreBLEU's paired bootstrap; [Evaluation](13_evaluation.ipynb) explains this test, and why its $p$ is rather too small). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
@@ -458,7 +458,7 @@ if stored.exists():  # not in Colab
 SourceCode(length_normalization)
 
 # %% [markdown]
-# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take two hypotheses, of 5 tokens with log-probability −4.0 and of 9 tokens with −4.8. The penalty reverses their order:
+# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take a hypothesis of 5 tokens with log-probability −4.0 and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0.0, 0.6):
@@ -674,7 +674,7 @@ assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
 # |---|---|---|
 # | greedy search | for speed | it can't take a token back |
 # | beam search | when the input largely determines the output: translation, speech recognition | it costs more, and needs length normalisation |
-# | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it; $T$ = 0.7 with top-p 0.9, say, is a usual start |
+# | sampling | for variety: stories, dialogue, several different outputs | it is random, so restrict it; a common starting point is $T$ = 0.7 with top-p 0.9 |
 #
 # Against repetition loops, libraries offer a **repetition penalty**, which lowers the scores of tokens that have already occurred, or a ban on repeating any *n-gram*, which is $n$ tokens in a row.
 #
@@ -851,7 +851,7 @@ print("after reordering:")
 print_prefixes(cache)
 
 # %% [markdown]
-# The next step gives the same logits as a cache in which beams 2 and 3 have copies of beam 1's keys and values:
+# The next step gives the same logits as with a cache in which beams 2 and 3 have copies of beam 1's keys and values:
 
 # %%
 copied = three_steps()
@@ -966,7 +966,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. On the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
+# In the package, `precision="int8"` does this in all linear layers, with weights from −63 to 63. On the test sets of the [results](../book/results.md) page, most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1127,7 +1127,7 @@ with torch.no_grad():
 # python -m exercises grade decoding
 # ```
 #
-# **Two larger projects.** In the capstone, you build a whole translator from your own parts: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules, train it, and the check grades its translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
+# **Two larger projects.** In the capstone, you build a whole translator from your own parts: [18_capstone in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb). In the project after it, you write the model as PyTorch modules and train it, and the check grades its translations: [19_train_your_own in Colab](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb), or [on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb). On your machine, grade them with:
 #
 # ```bash
 # python -m exercises grade capstone

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Over each word is a stack of four blocks. The number of green blocks is the length of the longest run of words around it that also occurs in the reference, up to four. (Punctuation counts as a word but has no stack, and *Because* doesn't match *because*.) Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Over each word is a stack of four blocks. The number of green blocks over a word is the length of the longest run of words around that word that also occurs in the reference, up to four. (Punctuation counts as a word but has no stack, and *Because* doesn't match *because*.) Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -397,7 +397,7 @@ assert (
 )
 
 # %% [markdown]
-# The first system lacks fewer words, so it has the higher corpus BLEU. But in its short sentences, each missing word breaks a larger share of the n-grams, so its mean is lower.
+# The first system drops fewer words, so it has the higher corpus BLEU. But in its short sentences, each missing word breaks a larger share of the n-grams, so its mean is lower.
 #
 # ### What does a BLEU of 27 mean?
 #
@@ -724,7 +724,7 @@ both = [meteor([words], [sleeping], "en").value for words in (sleep, one_dog)]
 assert math.isclose(both[0], meteor_by_hand) and math.isclose(*both)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. Stemmers and dictionaries differ, so the signature matters even more than BLEU's. Ours has no dictionary (`synonyms:no`), unless you have installed WordNet.
+# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. Stemmers and dictionaries differ, so the signature matters even more than BLEU's. The package's METEOR has no dictionary (`synonyms:no`), unless you have installed WordNet.
 
 # %% tags=["remove-cell"]
 words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]
@@ -838,7 +838,7 @@ same_sentences = [  # in one sentence, a missing negation costs more BLEU
 assert bleu(same_sentences, references).value > liar + 2
 
 # %% [markdown]
-# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores five points lower, because its error is in every sentence: BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
+# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because its error is in every sentence: BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
 #
 # ## Learned metrics: COMET
 #
@@ -954,7 +954,7 @@ Row(
 )
 
 # %% [markdown]
-# In the first figure you can't tell `reseeded` from `improved`. In the second, `improved` is better in every sample. It fails on the same sentences as `baseline`, so a difficult sample lowers both scores, and the effect cancels in the difference. `reseeded` makes its errors elsewhere, so nothing cancels. Two real systems are in between, as far as they find the same sentences difficult.
+# In the first figure you can't tell `reseeded` from `improved`. In the second, `improved` is better in every sample. It fails on the same sentences as `baseline`, so a difficult sample lowers both scores, and the effect cancels in the difference. `reseeded` makes its errors elsewhere, so nothing cancels. Two real systems lie in between: the more they find the same sentences difficult, the more cancels.
 
 # %% tags=["remove-cell"]
 assert gains["improved"].min() > 0 > gains["reseeded"].min()
@@ -999,7 +999,7 @@ for name, gain in gains.items():  # sacreBLEU's definition, on our samples
 #
 # Keep three limits in mind:
 #
-# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It treats the sentences as independent, which sentences of one document aren't. And it compares two trained systems, not two *recipes*: for that, train each with several seeds, and compare the difference of the means with the spread between seeds.
+# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It treats the sentences as independent, which sentences of one document aren't. And it compares two trained systems, not two *recipes*. To compare recipes, train each with several seeds, and compare the difference of the means with the spread between seeds.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
 # - **A small test set can't detect small differences.** Another system drops 7% of the words and is clearly better than `baseline` on the whole test set, in part by luck. We cut the set into parts and compute the gain on each part:
 

@@ -374,7 +374,7 @@ check("read_on", read_on)
 # ```text
 # read the training and the validation data pair by pair: is each a sentence and its translation?
 # print one pair with repr: are there characters that you don't see otherwise?
-# collect the sources of both sets: which ones do they have in common, and which should they?
+# collect the sources of both sets, also with every=4: do they have any in common? should they?
 # ```
 # </details>
 # <details><summary>Help: <code>not enough values to unpack (expected 2, got 0)</code></summary>

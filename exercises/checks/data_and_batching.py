@@ -1403,7 +1403,7 @@ GERMAN = [line.replace("\n", "\r\n") for line in ("Guten Morgen!\n", "Hallo!\n",
         "every": 2,
     },
     results=("train", "valid"),
-    insight="Split by a hash of the source: then no sentence is in both sets, even when the corpus grows.",
+    insight="Split by a hash of the source: then no source sentence is in both sets, even when the corpus grows.",
 )
 def split_corpus(
     source_lines: list[str], target_lines: list[str], every: int
@@ -1496,8 +1496,8 @@ def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[lis
 
 @split_corpus.mistake(
     "repeated pairs are dropped",
-    "You drop a pair that occurs before. Whether that is a good idea is another question: here, every pair with two "
-    "sides belongs to one of the sets.",
+    "You drop a pair that has occurred before. Whether that is a good idea is another question: here, every pair with "
+    "two sides belongs to one of the sets.",
 )
 def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
     train, valid = split_corpus.reference(source_lines, target_lines, every)
@@ -1517,8 +1517,8 @@ def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[lis
 
 @split_corpus.mistake(
     "validation sentences removed from the training data",
-    "No sentence is in both sets any more, but you took some out of the training data afterwards, so they are in "
-    "neither. A hash that depends on the source alone needs no repair.",
+    "No source sentence is in both sets any more, but you took some out of the training data afterwards, so they are "
+    "in neither. A hash that depends on the source alone needs no repair.",
 )
 def _(source_lines: list[str], target_lines: list[str], every: int) -> tuple[list[SentencePair], list[SentencePair]]:
     pairs = split_corpus.reference(source_lines, target_lines, 1)[1]
