@@ -227,7 +227,7 @@ Picture(
 #
 # The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, so a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
 #
-# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be over any number of positions. That is how a fixed set of parameters can read a sentence of any length.
+# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length.
 #
 # The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 

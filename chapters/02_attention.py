@@ -258,7 +258,7 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. Trained models often put it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
+# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. In that case, trained models often put most of it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map

@@ -171,7 +171,7 @@ Picture(
 )
 
 # %% [markdown]
-# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. *Dog* must be the answer above it, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?*, *dog chases cat* must therefore be above the threshold and *cat chases dog* below, so $w > 1 - w$. For *who is chased?* it is the other way round. **No $w$ fits both questions.** In the small model of the section *Do heads divide the work on their own?*, a single head almost loses one of two answers.
+# Suppose the next layer is linear and has to read both answers from this number: *who chases?* and *who is chased?* For each question, it compares the number with a threshold. *Dog* must be the answer above it, because the output is always 1 for *dog chases dog* and 0 for *cat chases cat*. For *who chases?*, *dog chases cat* must therefore be above the threshold and *cat chases dog* below, so $w > 1 - w$. For *who is chased?* it is the other way round. **No $w$ fits both questions.** In the small model of the section *Do heads divide the work on their own?*, a single head gets one of the two answers right little more often than by guessing.
 #
 # <details><summary>What the argument assumes, and what a real model can do</summary>
 #
@@ -446,7 +446,7 @@ assert_close(sum(contributions), multi_head_loop(sequence, 3, *matrices))
 print("the sum of three heads equals the layer's output")
 
 # %% [markdown]
-# So each head makes a full-width contribution, and the layer adds these up. Does this mix up the answers after all? Not if the heads write to different features, as ours do: head 1 alone writes to feature 0, and head 2 to feature 1. $W^O$ decides that, and it is trained. The sum also makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
+# So each head makes a full-width contribution, and the layer adds these up. Does this mix up the answers after all? Not if the heads write to different features, as the two heads of *dog chases cat* did: only head 1 wrote to feature 0, and only head 2 to feature 1. $W^O$ decides that, and it is trained. The sum also makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
 # Each head also has two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there.
 

@@ -226,7 +226,7 @@ Picture(
 )
 
 # %% [markdown]
-# A single wave is ambiguous: the sine of 30° is also the sine of 150°. But sine *and* cosine together determine the angle within a turn: they are the coordinates
+# A single wave is ambiguous: the sine of 30° is also the sine of 150°. But sine *and* cosine together determine the angle within a turn. They are the coordinates
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
 # is how far its tip is to the right, and $\cos$ is how far up it is.
 #
@@ -766,7 +766,7 @@ assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary positions work nearly everywhere (the exception, position 3, is explained below), because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Even rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens. Training found one of those, which works at only a few positions in a sequence of 64.
 #
-# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them. Then these queries see only trained offsets. (How can rotary find position 0 at all? By attending to whatever key is farthest to the left.) We test the same models with all keys → with keys at most 15 positions to the right:
+# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, it should help to mask them. Then these queries see only trained offsets. (How can rotary find position 0 at all? By attending to whatever key is farthest to the left.) We test all six models, first with all keys, then only with keys at most 15 positions to the right of the query (before → after):
 
 
 # %%
@@ -808,7 +808,7 @@ before, after = (
 assert after < before + 0.05 < 0.35
 
 # %% [markdown]
-# It does: **keys at unseen offsets disturb even queries at familiar positions.** The mask also removes rotary's errors on *three back* at position 3. And it brings back most of the accuracy that the sinusoidal models lack at the trained positions. But on *three back*, it hardly helps them from position 16 on: there the learned matrices themselves don't work. Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`; translate longer texts sentence by sentence.
+# It does: **keys at unseen offsets disturb even queries at familiar positions.** They also cause rotary's errors on *three back* at position 3, which the mask removes. And the mask brings back most of the accuracy that the sinusoidal models lack at the trained positions. But on *three back*, it hardly helps them from position 16 on. There, queries still see keys at untrained offsets to their left, and the learned matrices don't reliably pick out the key three positions back. Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** So the package refuses sequences longer than the model's `max_length`; translate longer texts sentence by sentence.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #

@@ -1125,7 +1125,7 @@ sorter(letters)
 assert 2.3 < math.prod(divisors) ** (1 / 12) < 2.7 and abs(2.5**12 - 60_000) < 500
 
 # %% [markdown]
-# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which divides the differences between positions by about 2.5. After twelve norms, that makes $2.5^{12} \approx 60{,}000$, so hardly any difference is left. On the way back, the gradient is divided by the same standard deviations. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# The numbers suggest a mechanism. After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, which divides the differences between positions by about 2.5. After twelve norms, that makes $2.5^{12} \approx 60{,}000$, so hardly any difference is left. On the way back, the norms divide the gradient by the same factors. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):

@@ -421,7 +421,7 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 #
 # The factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word, as you saw in [Positional encoding](05_positional_encoding.ipynb). But that is only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products of the decoder's output and a row of $E$. Let the entries of $E$ be independent, with mean 0 and variance $\sigma^2$. The decoder's last norm gives its output a mean square of 1, so each product has variance $\sigma^2$ on average, and these add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. We rescale only the output matrix. The input would be the same in both cases: either large embeddings, or small ones times $\sqrt{d_\text{model}}$.
+# The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products of the decoder's output and a row of $E$. Let the entries of $E$ be independent, with mean 0 and variance $\sigma^2$. The decoder's last norm gives its output a mean square of 1, so each product has variance $\sigma^2$ on average, and the variances add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. We rescale only the output matrix. The input would be the same in both cases: either large embeddings, or small ones times $\sqrt{d_\text{model}}$.
 
 # %%
 with torch.no_grad():
@@ -475,7 +475,7 @@ assert 0.35 < loss_small - math.log(1000) < 0.5 and loss_large > 30
 SourceCode(Transformer.reset_parameters)
 
 # %% [markdown]
-# How sensitive is a Transformer to its initialisation? We compare three untrained post-norm models with the `config` of the section *What tying saves*, whose linear layers start with Xavier's $\sigma$, with 0.02 and with 0.2. Which measurement reveals a bad start: predictions, loss, gradients, or what the sublayers add? We try all four, on the batch of random ids from that section.
+# How sensitive is a Transformer to its initialisation? We use the `config` of the section *What tying saves, and what it changes*, and compare three untrained post-norm models, whose linear layers start with Xavier's $\sigma$, with 0.02 and with 0.2. Which measurement reveals a bad start: predictions, loss, gradients, or what the sublayers add? We try all four, on the batch of random ids from that section.
 
 
 # %%
@@ -495,7 +495,7 @@ for std in (0.02, 0.2):
     models[f"σ = {std}"] = initialise(std)
 
 # %% [markdown]
-# We begin with what two of them predict at the first five target positions. From each prediction, we keep the probabilities of the five tokens there:
+# We begin with what two of the models predict at the first five target positions. From each prediction, we keep the probabilities of the five tokens there:
 
 
 # %%
@@ -617,8 +617,8 @@ Row(
     ),
     caption=(
         "What each layer's feed-forward network adds to the residual stream, and the "
-        "layer's gradient, for three initialisations. Only Xavier keeps both "
-        "near 1 in all layers."
+        "layer's gradient, for three initialisations. Only with Xavier is what is "
+        "added comparable with the stream, and the gradient similar, in all layers."
     ),
 )
 
@@ -1012,7 +1012,7 @@ assert by_formula(d=10, f=20, N=1, V=100) == 3280
 #
 # 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Find three candidates with the sliders, from deep and narrow to shallow and wide, and check their sizes with `by_formula`. Which would you train first, and why?
 # 2. **Initialise for your width.** Choose another `d_model` in `config`, and find the σ at which the gradients of encoder and decoder are equal. Compare it with Xavier's.
-# 3. **Pre-norm:** repeat these measurements with `replace(config, norm="pre")`. Which of the lines changes the most?
+# 3. **Pre-norm:** repeat the measurements of the section *Initialisation* with `replace(config, norm="pre")`. Which model's measurements change the most?
 # 4. **Does tying help, and does the initialisation matter?** Each of these runs takes a few minutes:
 #
 # ```bash

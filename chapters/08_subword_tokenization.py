@@ -207,7 +207,7 @@ n_reserved = sum(n for word, n in n_unknown.items() if word in reserved)
 assert 0.5 < n_reserved / sum(n_unknown.values()) < 0.7
 
 # %% [markdown]
-# Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences, and without them, the curve would end less than half as high. But real text never runs out of new words either: the longer it is, the more different words it contains.
+# Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences, and without them, the German curve would end less than half as high. But real text never runs out of new words either: the longer it is, the more different words it contains.
 #
 # There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
 #
@@ -759,7 +759,7 @@ uses = Counter(i for ids in few_tokens.encode_all(lines) for i in ids)
 assert sum(uses[i] >= 100 for i in range(4, 250)) < 0.95 * 246
 
 # %% [markdown]
-# A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word. With 4,000 tokens, word-level loses few, and BPE's tokens are nearly all words, because our training text contains only about 3,000 different words. Real text contains far more.
+# A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word. With 4,000 tokens, a word-level vocabulary loses few words, and BPE needs hardly more than one token per word, because our training text contains only about 3,000 different words. Real text contains far more.
 #
 # A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because every word of the training text is a single token, except for a few longer than SentencePiece allows. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be. [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest one in which at least 95 % of the tokens occur 100 times or more. By this rule, even 250 tokens are too many for our text.
 #
