@@ -293,7 +293,10 @@ def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     for name in value:
         if name not in known:
             names = shorten(", ".join(known))
-            raise InvalidFileError(f"{where}: {quote(name)} is unknown; this version of the package knows {names}")
+            raise InvalidFileError(
+                f"{where}: {quote(name)} is unknown; is the file from another version of this package? "
+                f"This one knows {names}"
+            )
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise InvalidFileError(f"{where}: {name} is missing")

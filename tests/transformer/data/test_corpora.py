@@ -829,7 +829,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             "colour",
             1,
-            "m.json: 'colour' is unknown; this version of the package knows languages, splits, .*, citation$",
+            r"m.json: 'colour' is unknown; is the file from another .*\? This one knows languages, .*, citation$",
         ),
         ("languages", ["en"], r": languages must be a list of 2 values; got \['en'\]"),
         ("languages", ["en", "en"], ": languages must be two different languages; got en twice"),

@@ -656,7 +656,7 @@ def test_settings_survive_json() -> None:
         ({}, "data: there is no corpus"),
         (
             {"corpus": "copy", "colour": "red"},
-            "data: 'colour' is unknown; this version of the package knows corpus, direction, ",
+            r"data: 'colour' is unknown; is the file from another version of this package\? This one knows corpus, ",
         ),
         ({"corpus": "copy", "direction": None}, "data: direction must be a string; got None"),
         (
