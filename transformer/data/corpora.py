@@ -302,7 +302,7 @@ def two_files(name: str) -> tuple[str, str]:
     splits = [(name[:i], name[i + 1 :]) for i, character in enumerate(name) if character == ","]
     stripped = [(first.strip(), second.strip()) for first, second in splits]
     for pair in splits + stripped:
-        if all(TextFile.parse(file).path.is_file() for file in pair):
+        if all(os.path.isfile(TextFile.parse(file).path) for file in pair):
             return pair
     middle = stripped[len(stripped) // 2]  # both names have the same number of commas, such as those of their folder
     if len(stripped) % 2 == 0 or not all(middle):

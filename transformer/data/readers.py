@@ -44,7 +44,7 @@ class TextFile(NamedTuple):
     def parse(cls, location: str, folder: Path = Path()) -> "TextFile":
         """Parse ``FILE``, ``FILE.tsv:COLUMN`` or ``ARCHIVE:MEMBER``, relative to a folder."""
         whole = folder / os.path.expanduser(location)
-        if whole.is_file():  # its name may contain a colon
+        if os.path.isfile(whole):  # its name may contain a colon
             return cls(whole)
         if location.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
             name, _, selector = location.rpartition(":")

@@ -960,6 +960,7 @@ def or_error(use: Callable[[], object]) -> object:
 @given(mutated() | JSON)
 @settings(one_folder, max_examples=80)
 @example(VALID)
+@example(VALID | {"splits": {"train": [{"en": "a" * 300, "de": "b"}]}})  # longer than a file name may be
 def test_any_json_is_a_valid_manifest_or_a_user_error(described: Any) -> None:
     path = write(Path("fuzz.json"), json.dumps(described))
     corpus = or_error(lambda: FileCorpus.load(path))
