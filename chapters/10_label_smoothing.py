@@ -816,7 +816,7 @@ for n_padding in (0, 6, 18):
 #
 # ## Exercises
 #
-# Fill in five blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, and the loss of a batch with padding. Each has a hint, and a check that tells you which mistake you made.
+# Fill in six blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, the loss of a batch with padding, and code with bugs to find. Each has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab, where the last cell grades your answers:
 #   [10_label_smoothing](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: label smoothing
 #
-# Five blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, and the loss of a batch with padding
-# (§5.4 of the paper).
+# Six blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, the loss of a batch with padding, and code with bugs to
+# find (§5.4 of the paper).
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
 # [first notebook](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb) explains the rest: hints, *Help*, and the rules for answers.
@@ -58,6 +58,7 @@ if "google.colab" in sys.modules:
 
 # %%
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from exercises.checks.label_smoothing import check, given
@@ -291,12 +292,62 @@ for gap in (0.0, 2.0, 4.0, 6.0, 8.0, 12.0):
 # model that is too sure is penalised. The last two columns are your gradient for the right token's logit. Where it is negative, a step of training raises the logit; where it is positive, it lowers it.
 
 # %% [markdown]
+# ## 6 · Find the bugs
+#
+# ★★☆ · 15 minutes
+#
+# In your own projects you will use PyTorch's loss, and the mistakes are then made around it. The function below computes the loss of a batch from the logits of the decoder. It runs without
+# an error and returns a plausible number, but it has **three bugs**. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
+#
+# `F.cross_entropy` expects logits of the shape (batch, vocab_size, length): the vocabulary comes second. With `reduction="none"` it returns the loss at each position.
+#
+# Look for the bugs by experiments with a known result. Three are easy here. A prediction that is certain and right should cost nothing. The mean shouldn't depend on the order of the
+# positions. And if all logits are equal, every token's loss is $\ln V$, where $V$ is the size of the vocabulary.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# one sentence of one token, a logit of 100 for the correct token, no smoothing: the loss?
+# a sentence without padding, reversed in the logits and in the target: the same loss?
+# all logits 0, with and without padding: the logarithm of the vocabulary size?
+# ```
+# </details>
+# <details><summary>Help: <code>Expected target size [2, 7], got [2, 5]</code></summary>
+#
+# `F.cross_entropy` takes the second axis of its first argument for the vocabulary. Print the shape: the length must come last.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: loss_from_logits
+def loss_from_logits(logits: Tensor, target: Tensor, pad_id: int, smoothing: float) -> Tensor:
+    """Compute the mean loss of the real tokens from the logits of a batch.
+
+    logits: (batch, length, vocab_size), float
+    target: (batch, length), int64; at least one token is real
+    smoothing: ε
+    returns: a scalar tensor
+    """
+    ### BEGIN SOLUTION
+    scores = logits.transpose(1, 2)  # (batch, vocab_size, length); reshape would mix the positions
+    losses = F.cross_entropy(
+        scores, target, reduction="none", label_smoothing=smoothing
+    )  # from logits, not probabilities
+    real = target != pad_id  # (batch, length)
+    return (losses * real).sum() / real.sum()  # the mean over real tokens alone
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("loss_from_logits", loss_from_logits)
+
+# %% [markdown]
 # ## Done?
 #
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade label_smoothing` in a terminal
 # does the same.
 #
-# Then open [`transformer/loss.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/loss.py): its first function is what you have just written, and the second one computes the same without ever storing all logits.
+# Then open [`transformer/loss.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/loss.py): its first function is what you have written in blanks 3 and 5, and the second one computes the same without ever storing all logits.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

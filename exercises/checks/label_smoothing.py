@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.relations import Finding, Wrong
 from exercises.restrictions import AUTOGRAD, CROSS_ENTROPY, forbid
@@ -767,6 +768,108 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target > pad_id
     return (losses * real).sum() / real.sum().clamp(min=1)
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+BATCH = WIDE.view(1, 5, 7)
+
+
+@topic.exercise(
+    {"logits": BATCH, "target": TARGETS[None], "pad_id": 5, "smoothing": 0.0},
+    {"logits": BATCH.view(5, 1, 7)[:2], "target": TARGETS[:2, None], "pad_id": 5, "smoothing": 0.1},
+    {
+        "logits": torch.linspace(0, 9, 48).sin().mul(4).view(2, 4, 6),
+        "target": torch.tensor([[3, 1, 0, 0], [4, 5, 2, 1]]),
+        "pad_id": 0,
+        "smoothing": 0.1,
+    },
+    {
+        "logits": torch.linspace(1, 8, 45).cos().mul(3).view(3, 3, 5),
+        "target": torch.tensor([[2, 4, 3], [0, 2, 2], [1, 4, 2]]),
+        "pad_id": 2,
+        "smoothing": 0.2,
+    },
+    {"logits": LARGE[None], "target": torch.tensor([[2, 1]]), "pad_id": 0, "smoothing": 0.0},
+    insight="A classifier that knows nothing has the loss ln V, so a first loss far from it is a sign of a bug.",
+)
+def loss_from_logits(logits: Tensor, target: Tensor, pad_id: int, smoothing: float) -> Tensor:
+    """PyTorch's loss at every position, averaged over the real tokens."""
+    scores = logits.transpose(1, 2)  # (batch, vocab_size, length)
+    losses = F.cross_entropy(scores, target, reduction="none", label_smoothing=smoothing)  # (batch, length)
+    real = target != pad_id  # (batch, length)
+    return (losses * real).sum() / real.sum()
+
+
+add_bugs(
+    loss_from_logits,
+    Bug(
+        "a certain prediction has too high a loss",
+        "Take one sentence of one token, without smoothing. Let the correct token have the logit 100 and all others 0. "
+        "The model is certain and right, so the loss should be 0. What does `F.cross_entropy` expect as its first "
+        "argument, and what does it get?",
+        "F.cross_entropy(scores,",
+        "F.cross_entropy(scores.softmax(dim=1),",
+        (
+            WrongRepair(
+                "the logarithm of zero",
+                "The logarithm makes the second softmax harmless, but very low probabilities are rounded to 0, and the "
+                "logarithm of 0 is infinite. Use the logits themselves.",
+                "F.cross_entropy(scores.softmax(dim=1).log(),",
+            ),
+            WrongRepair(
+                "a softmax over the positions",
+                "`F.cross_entropy` expects logits and computes the softmax over the vocabulary itself. Another softmax "
+                "before it is one too many, whatever its axis is.",
+                "F.cross_entropy(scores.softmax(dim=2),",
+            ),
+        ),
+    ),
+    Bug(
+        "the loss depends on the order of the positions",
+        "Take a sentence without padding, and reverse its positions in the logits and in the target, with `flip(1)`. "
+        "It is the mean over the same tokens, so it should stay the same, but it changes. Print `scores[0, :, 0]`: does "
+        "it contain the logits of the first position?",
+        "logits.transpose(1, 2)",
+        "logits.reshape(len(logits), -1, logits.size(1))",
+    ),
+    Bug(
+        "the loss depends on the amount of padding",
+        "Let all logits be 0. The model then gives every token the probability 1/V, so the mean loss should be ln V. "
+        "Compute it for a sentence with and without padding. What do you divide by?",
+        "(losses * real).sum() / real.sum()",
+        "(losses * real).mean()",
+        (
+            WrongRepair(
+                "divided by the number of sentences",
+                "The sum is right, but you divide it by the number of sentences. Divide by the number of real tokens.",
+                "(losses * real).sum() / len(losses)",
+            ),
+            WrongRepair(
+                "padding included",
+                "You take the mean over all positions, including padding. Only real tokens count, in the sum and in "
+                "the number that you divide by.",
+                "losses.mean()",
+            ),
+            WrongRepair(
+                "the mean of the sentences' means",
+                "You average within each sentence first, and then over the sentences. That gives tokens of short "
+                "sentences a larger weight than those of long ones.",
+                "((losses * real).sum(dim=1) / real.sum(dim=1)).mean()",
+            ),
+            WrongRepair(
+                "not divided",
+                "You add up the losses of the real tokens, and that is right. Divide the sum by their number.",
+                "(losses * real).sum()",
+            ),
+        ),
+    ),
+)
+
+
+@loss_from_logits.mistake("no smoothing", "The smoothing is missing: the given code had it, so leave it in.")
+def _(logits: Tensor, target: Tensor, pad_id: int, smoothing: float) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=pad_id)
 
 
 def _chosen(table: Tensor, target: Tensor) -> Tensor:

@@ -875,6 +875,12 @@ def gradient_less_the_highest(logits: Tensor, q: Tensor) -> Tensor:
     return e / e.sum(-1, keepdim=True) - q
 
 
+def loss_with_ignore_index(logits: Tensor, target: Tensor, pad_id: int, smoothing: float) -> Tensor:
+    criterion = nn.CrossEntropyLoss(ignore_index=pad_id, label_smoothing=smoothing)
+    loss: Tensor = criterion(logits.flatten(0, 1), target.flatten())
+    return loss
+
+
 def mean_loss_by_selection(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     chosen = losses[target.ne(pad_id)]
     return chosen.sum() / max(1, len(chosen))
@@ -1421,6 +1427,7 @@ OTHERS = [
     ("smoothed_loss", smoothed_loss_in_two_parts),
     ("gradient", gradient_less_the_highest),
     ("mean_loss", mean_loss_by_selection),
+    ("loss_from_logits", loss_with_ignore_index),
     ("feed_forward", feed_forward_by_linear),
     ("stacks", stacks_by_reduce),
     ("unembed", unembed_by_linear),

@@ -62,8 +62,8 @@ TRAINED_THROUGH = set(
     "look_up attention_scores softmax scaled_dot_product_attention split_heads join_heads multi_head_attention "
     "query_key_value cross_attention head_contributions grouped_attention self_attention masked_softmax rotate embed "
     "decoder_self_attention feed_forward layer_norm dropout post_norm pre_norm encoder stacks unembed cross_entropy "
-    "smoothed_loss mean_loss batch_loss reorder_query_key_value causal_lm_loss classify blockwise_attention "
-    "embed_tokens attend encoder_layer decoder_layer next_token_logits translation_loss".split()
+    "smoothed_loss mean_loss loss_from_logits batch_loss reorder_query_key_value causal_lm_loss classify embed_tokens "
+    "blockwise_attention attend encoder_layer decoder_layer next_token_logits translation_loss".split()
 )
 
 
