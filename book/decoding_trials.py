@@ -3,7 +3,7 @@
 The benchmarks have the sizes of ``transformer bench beam``: 64 sentences with 4 beams each. In each, the first
 implementation is what the package does. Packed and quantized weights need functions of PyTorch that are not public;
 they are only measured here, and nothing else uses them. The result is written to ``book/results``, into a file for
-each kind of CPU (see `result_path`), and the results page shows them side by side.
+each kind of CPU (see `result_path`), and the page "Speed and memory" shows them side by side.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 An experiment trains one recipe with several settings, each with several seeds, and evaluates every run on its test set.
 The results are written to ``book/results/NAME.json``, one row for each run, with everything needed to reproduce it; the
-results page of the book is made from these files. A finished run is not trained again and an evaluated one is not
+page "Experiments" of the book is made from these files. A finished run is not trained again and an evaluated one is not
 evaluated again, so the same command does only what is missing.
 """
 
@@ -446,7 +446,7 @@ def main(arguments: list[str] | None = None) -> int:
     """List the experiments, run some, or record runs; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
         prog="python -m book.experiments",
-        description="Run the experiments of the results page and record their results.",
+        description="Run the experiments of the book and record their results.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,7 +1,7 @@
 """Measure the effect of int8 on translations and the time they take: ``python -m book.quantization``.
 
 Pretrained models translate their test sets on a CPU, with beam size 4, in fp32 and in int8. The result is written to
-``book/results/int8.json``; the results page shows it.
+``book/results/int8.json``; the page "Speed and memory" shows it.
 """
 
 import argparse

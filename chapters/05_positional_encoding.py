@@ -606,7 +606,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
-# **Which one is best?** The choice can matter. On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Results](../book/results.md)). On the image captions, in a single short run, rotary positions gain almost two points as well. The caption translator uses sinusoids because the chapters explain the paper's method with it.
+# **Which one is best?** The choice can matter. On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Experiments](../book/experiments.md)). On the image captions, in a single short run, rotary positions gain almost two points as well. The caption translator uses sinusoids because the chapters explain the paper's method with it.
 
 # %% tags=["remove-cell"]
 import json

@@ -1027,7 +1027,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps; most models today use pre-norm.) What happened in the failed run is the rank collapse from the beginning of this chapter: after ten steps, its six positions have practically the same vector.
 #
-# Pre-norm withstands more, but not everything. When we trained translators without warm-up, with a learning rate that starts at about 0.05 and falls with the square root of the step, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Results](../book/results.md)).
+# Pre-norm withstands more, but not everything. When we trained translators without warm-up, with a learning rate that starts at about 0.05 and falls with the square root of the step, both placements failed: 0.0 BLEU with post-norm and 0.2 with pre-norm, against about 89 for either with warm-up ([Experiments](../book/experiments.md)).
 #
 # ### What went wrong in the failed run?
 #

@@ -687,7 +687,7 @@ if file.exists():  # not in Colab
 #
 # So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
-# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But some of the damage remains. In the [Results](../book/results.md), small pre-norm translators that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier: at their width, 128, 0.02 is too small for pre-norm too. (We trained none with $\sigma = 0.2$.)
+# Training repairs part of this, because the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. But some of the damage remains. In [our experiments](../book/experiments.md), small pre-norm translators that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier: at their width, 128, 0.02 is too small for pre-norm too. (We trained none with $\sigma = 0.2$.)
 #
 # ## Counting parameters
 #

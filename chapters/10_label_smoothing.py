@@ -643,7 +643,7 @@ assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 # %% [markdown]
 # One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does smoothing improve them here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb). Large language models are usually trained without smoothing.
+# Does smoothing improve them here? [Our experiments](../book/experiments.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than the one between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb). Large language models are usually trained without smoothing.
 
 # %% tags=["remove-cell"]
 import json

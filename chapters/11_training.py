@@ -1186,7 +1186,7 @@ live_translator(translator, [english for english, _ in tests])
 # transformer evaluate runs/multi30k-speedrun
 # ```
 #
-# The speedrun takes a tenth of the steps of the recipe `multi30k`, which needs two hours on one core. It also has a smaller vocabulary, three layers instead of four, a shorter warm-up with a lower learning-rate factor, and no dropout, because dropout didn't help in a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Muon orthogonalises the momentum of each weight matrix: it sets all singular values to about the same size, so that no direction dominates the step. Embeddings, biases and norms stay with Adam. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
+# The speedrun takes a tenth of the steps of the recipe `multi30k`, which needs two hours on one core. It also has a smaller vocabulary, three layers instead of four, a shorter warm-up with a lower learning-rate factor, and no dropout, because dropout didn't help in a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Muon orthogonalises the momentum of each weight matrix: it sets all singular values to about the same size, so that no direction dominates the step. Embeddings, biases and norms stay with Adam. The page [Experiments](../book/experiments.md) shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
 #
 # </details>
 

@@ -926,7 +926,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. Here are the milliseconds of a forward and a backward pass of attention alone, on an H100, for 25,600 tokens without a mask ([all measurements](../book/results.md), section *On a GPU*). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
+# Is it faster? That depends on the length. Here are the milliseconds of a forward and a backward pass of attention alone, on an H100, for 25,600 tokens without a mask ([all measurements](../book/speed.md), section *On a GPU*). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -1326,7 +1326,7 @@ if log.exists():  # not in Colab
 # %% [markdown]
 # At 36.5 ms per step, the base model's utilisation is 26%. **The big model reaches 42%.** Its vectors are twice as wide, so a layer's matrix products need four times as many FLOP, while dropout, residual connections, layer norms and ReLU move only twice as many bytes.
 #
-# [The results](../book/results.md) list all measurements, and the command to repeat them on your GPU. To see how fast a recipe trains on your machine, run `transformer bench`.
+# The page [Speed and memory](../book/speed.md) lists all measurements, and the command to repeat them on your GPU. To see how fast a recipe trains on your machine, run `transformer bench`.
 
 # %% [markdown]
 # ## Several GPUs

@@ -302,7 +302,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 
 # %% [markdown]
-# Our 15% lies between the two. It is cautious: on an H200, we measured more, though only in short runs on random sentences ([results](../book/results.md), section *On a GPU*). Here are the reported hours, and those that follow from our measurements:
+# Our 15% lies between the two. It is cautious: on an H200, we measured more, though only in short runs on random sentences ([measurements](../book/speed.md), section *On a GPU*). Here are the reported hours, and those that follow from our measurements:
 #
 # | GPUs | base model | big model |
 # |---|---|---|
@@ -446,7 +446,7 @@ assert min(rents, key=rents.get) == max(prices, key=prices.get) == "H100"
 #
 # For the steps in between, see the plots of the A40 runs, on the page that the table links to. They show the validation loss and BLEU after each of 20 epochs of about 5,600 steps. That loss includes label smoothing, unlike our validation loss, so compare the shape of the curve, and BLEU.
 #
-# **We haven't trained `wmt14-base` ourselves, but its settings have worked for others:** the A40 runs also used Adam with a warm-up of 4,000 steps to a learning rate of 0.0007, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default). With that warm-up, we have trained only a small model with six post-norm layers, on a CPU: after 8,000 steps, it scored 38.2 and 38.8 BLEU on captions with two seeds ([Results](../book/results.md)). On a GPU we only had minutes, and with Adam and a shorter warm-up the base model learned little.
+# **We haven't trained `wmt14-base` ourselves, but its settings have worked for others:** the A40 runs also used Adam with a warm-up of 4,000 steps to a learning rate of 0.0007, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default). With that warm-up, we have trained only a small model with six post-norm layers, on a CPU: after 8,000 steps, it scored 38.2 and 38.8 BLEU on captions with two seeds ([Results](../book/experiments.md)). On a GPU we only had minutes, and with Adam and a shorter warm-up the base model learned little.
 #
 # <details><summary>How far did we get with the base model on real text?</summary>
 #
@@ -492,9 +492,9 @@ header = ["recipe", "M params", "M tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
 
 # %% [markdown]
-# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That's useless as a translator, but it shows that every step works.
+# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/experiments.md)). That's useless as a translator, but it shows that every step works.
 #
-# **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours of training on 29,000 captions, on one CPU core, three seeds scored 39.4 to 39.6 BLEU ([results](../book/results.md)).
+# **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours of training on 29,000 captions, on one CPU core, three seeds scored 39.4 to 39.6 BLEU ([results](../book/experiments.md)).
 #
 # ```bash
 # transformer train multi30k      # downloads and prepares the corpus first

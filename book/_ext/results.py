@@ -1,4 +1,4 @@
-"""The directive ``{results}``: tables and figures for the results page, generated from result files only.
+"""The directive ``{results}``: tables and figures for the pages with results, generated from result files only.
 
 The modules ``experiments``, ``language_filter``, ``live_models``, ``everyday``, ``decoding_trials``, ``quantization``
 and ``gpu_run`` of ``book`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained
@@ -10,7 +10,7 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -93,19 +93,23 @@ class Spread:
 
 
 def section(name: str, root: Path = ROOT) -> list[Part]:
-    """Return a section of the results page, by one of the names below or that of an experiment.
+    """Return a section of the pages with results, by one of the names below or that of an experiment.
 
     Args:
         root: the repository whose result files are shown.
     """
-    sections = {
+    sections: dict[str, Callable[[Path], list[Part]]] = {
         "highlights": highlights,
         "summary": summary,
         "quality": quality,
         "speed": speed,
         "decoding-trials": decoding_trials,
         "int8": int8,
-        "gpu": gpu,
+        "gpu-training": partial(gpu, what="training"),
+        "gpu-ladder": partial(gpu, what="ladder"),
+        "gpu-attention": partial(gpu, what="attention"),
+        "gpu-decoding": partial(gpu, what="decoding"),
+        "gpu-real-text": partial(gpu, what="real-text"),
         "published": published,
         "language-filter": language_filter,
         "live": live_models,
@@ -542,41 +546,26 @@ KERNELS = {
 MASKS = {"none": "none", "padding": "padding", "is_causal": "causal"}
 
 
-def gpu(root: Path) -> list[Part]:
-    """Return what has been measured on a GPU: training steps, attention, decoding, and a training on real text."""
+def gpu(root: Path, what: str) -> list[Part]:
+    """Return what was measured on a GPU: ``training``, ``ladder``, ``attention``, ``decoding`` or ``real-text``."""
     folder = root / "book" / "results" / "gpu"
     found = {path.stem: read(path) for path in sorted(folder.glob("*.json")) if not path.stem.endswith(".failed")}
-    if not found:
-        return [MISSING]
     parts: list[Part] = []
-    for facts in found.values():
-        benchmarks = facts["results"]["benchmarks"] if isinstance(facts["results"], dict) else []
-        for one in benchmarks:
-            how = f"{one['title']}, on one {gpu_name(facts)}"
-            parts.append(f"**Training {one['name']}:** {how}\n\n{measurements(one)}")
-    if "ladder" in found:
-        title = f"**One change after another** on one {gpu_name(found['ladder'])}"
-        parts.append(f"{title}, training steps of the base model\n\n{ladder(found['ladder']['results'])}")
-    if "attention" in found:
-        title = f"**Attention** on one {gpu_name(found['attention'])}"
-        method = "milliseconds forward and backward in one layer of the base model"
-        parts.append(f"{title}, {method}\n\n{attention_kernels(found['attention']['results'])}")
-    if "decoding" in found:
-        header = ("implementation", "search", "sentences", "new tokens each", "seconds", "sentences/s")
-        rows = [
-            (r["implementation"], r["search"], f"{r['sentences']:,}", r["new_tokens"], f"{r['seconds']:.2f}",
-             f"{r['sentences_per_second']:,.0f}")
-            for r in found["decoding"]["results"] if "seconds" in r
-        ]  # fmt: skip
-        title = f"**Decoding** on one {gpu_name(found['decoding'])}"
-        method = "with the base model, random weights and random sentences"
-        parts.append(f"{title}, {method}\n\n{table(header, rows)}")
-    if "real-text" in found:
-        title = f"**The base model on real text**, on one {gpu_name(found['real-text'])}"
-        parts.append(f"{title}\n\n{real_text(found['real-text']['results'])}")
-    origins = [origin({**facts, "device": facts["gpu"]}) for facts in found.values()]
-    parts.append(folded("Where these numbers come from", table(ORIGIN, origins, kind="long-end")))
-    return parts
+    if what == "training":  # what `transformer bench` has measured
+        shown = [facts for facts in found.values() if isinstance(facts["results"], dict)]
+        for facts in shown:
+            for one in facts["results"]["benchmarks"]:
+                how = f"{one['title']}, on one {gpu_name(facts)}"
+                parts.append(f"**{one['name']}:** {how}\n\n{measurements(one)}")
+    else:
+        title, describe_results = GPU_TABLES[what]
+        shown = [found[what]] if what in found else []
+        for facts in shown:
+            parts.append(f"{title}, on one {gpu_name(facts)}:\n\n{describe_results(facts['results'])}")
+    if not shown:
+        return [MISSING]
+    origins = [origin({**facts, "device": facts["gpu"]}) for facts in shown]
+    return [*parts, folded("Where these numbers come from", table(ORIGIN, origins, kind="long-end"))]
 
 
 def gpu_name(facts: Mapping[str, Any]) -> str:
@@ -623,6 +612,26 @@ def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:
         cells = [f"{time:.2f}" if time else "not supported" for time in times]
         lines.append([*case, *cells, f"{new:,.0f}" if new else ""])
     return table(["sentences × tokens", "mask", *KERNELS.values(), "cuDNN, new shape"], lines)
+
+
+def decoding(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the time that each implementation needs to translate the same sentences."""
+    header = ("implementation", "search", "sentences", "new tokens each", "seconds", "sentences/s")
+    lines = [
+        (r["implementation"], r["search"], f"{r['sentences']:,}", r["new_tokens"], f"{r['seconds']:.2f}",
+         f"{r['sentences_per_second']:,.0f}")
+        for r in rows if "seconds" in r
+    ]  # fmt: skip
+    return table(header, lines)
+
+
+GPU_TABLES: dict[str, tuple[str, Callable[[Sequence[Mapping[str, Any]]], str]]] = {
+    "ladder": ("Training steps of the base model", ladder),
+    "attention": ("Milliseconds forward and backward in one layer of the base model", attention_kernels),
+    "decoding": ("Decoding with the base model, random weights and random sentences", decoding),
+    "real-text": ("Training the base model on real text", real_text),
+}
+"""What is shown of a GPU, apart from the measurements of ``transformer bench``: a title, and what makes its table."""
 
 
 def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:

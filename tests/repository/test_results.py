@@ -24,7 +24,7 @@ from transformer.plots.style import Picture
 from transformer.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
+PAGE = "".join((ROOT / "book" / f"{name}.md").read_text("utf-8") for name in ("results", "experiments", "speed"))
 FACTS = {
     "date": "2026-01-02 03:04 UTC",
     "commit": "abcdef1234",
@@ -107,13 +107,17 @@ OTHERS = (
     "speed",
     "decoding-trials",
     "int8",
-    "gpu",
+    "gpu-training",
+    "gpu-ladder",
+    "gpu-attention",
+    "gpu-decoding",
+    "gpu-real-text",
     "published",
     "language-filter",
     "live",
     "everyday-sentences",
 )
-"""The sections of the page that are no experiments."""
+"""The sections of the pages that are no experiments."""
 
 
 NO_RESULTS = (
@@ -128,10 +132,10 @@ NO_RESULTS = (
     "int8 quantization",
     "chrF is below 40",
     "sessions of 15 minutes",
-    "the {term} is above 40%",
+    "a {term} above 40%",
     "peak of 20 steps",
 )
-"""The only numbers in the prose of the page: settings and properties of the measurements."""
+"""The only numbers in the prose of the pages: settings and properties of the measurements."""
 
 
 def test_the_prose_has_no_results_typed_by_hand() -> None:
@@ -182,7 +186,11 @@ def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
         "summary",
         "quality",
         "speed",
-        "gpu",
+        "gpu-training",
+        "gpu-ladder",
+        "gpu-attention",
+        "gpu-decoding",
+        "gpu-real-text",
         "published",
         "language-filter",
         "live",
@@ -238,14 +246,15 @@ def test_measurements_on_a_gpu(root: Path) -> None:
     ]
     (folder / "real-text.json").write_text(json.dumps({**common, "results": runs}))
     (folder / "big-compiled.failed.json").write_text("{}")
-    shown = text(root, "gpu")
+    shown = "".join(text(root, f"gpu-{what}") for what in ("ladder", "attention", "decoding", "real-text"))
+    assert text(root, "gpu-training") == MISSING
     assert line(shown, "+ torch.compile") == ["+ torch.compile", "36.5", "684,332", "10.6"]
     assert "Adam, bfloat16" in shown and "Muon, bfloat16" in shown
     assert line(shown, "validation loss, step 1,000")[1:] == ["8.00", "4.68"]
     assert line(shown, "BLEU, captions")[1:] == ["0.2", "34.6"]
     assert line(shown, "1,600 × 16") == ["1,600 × 16", "padding", "0.80", "not supported", "1.06", "1.10", "120"]
     assert line(shown, "ours") == ["ours", "greedy", "3,003", "30", "0.39", "7,631"]
-    assert "**Attention** on one Some GPU," in shown and "**Decoding** on one Some GPU," in shown
+    assert "of the base model, on one Some GPU:" in shown and "random sentences, on one Some GPU:" in shown
     assert "theirs" not in shown and "1 × Some GPU" in shown and FACTS["commit"] in shown
 
 
