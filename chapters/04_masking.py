@@ -51,9 +51,9 @@ import torch
 
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
-from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
+from transformer.plots.masks import combined_masks, mask_grid
 from transformer.plots.model_map import model_map
-from transformer.plots.style import Captioned, Picture, Row, SourceCode
+from transformer.plots.style import Picture, Row, SourceCode
 from transformer.plots.training_examples import training_examples
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -193,10 +193,8 @@ averages = torch.stack([x[: i + 1].mean(dim=0) for i in range(5)])
 # %%
 triangle = torch.ones(5, 5).tril()
 weights = triangle / triangle.sum(dim=-1, keepdim=True)
+assert_close(weights @ x, averages)  # the same averages
 weights
-
-# %% tags=["remove-cell"]
-assert_close(weights @ x, averages)
 
 # %% [markdown]
 # The same weights come out of a **softmax**. Equal scores give equal weights, and a score of $-\infty$ gives the weight 0, because $e^{-\infty} = 0$:
@@ -225,7 +223,15 @@ causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 positions = [str(i) for i in range(5)]
 Row(
     Picture(
-        heat_map(weights, positions, positions, causal, title="average"),
+        heat_map(
+            weights,
+            positions,
+            positions,
+            causal,
+            title="average",
+            row_title="query",
+            column_title="key",
+        ),
         alt=(
             "A lower triangle of weights: 1 in the first row, 0.5 twice in the "
             "second, 0.33 three times in the third, and so on."
@@ -233,7 +239,13 @@ Row(
     ),
     Picture(
         heat_map(
-            causal_weights, positions, positions, causal, title="causal attention"
+            causal_weights,
+            positions,
+            positions,
+            causal,
+            title="causal attention",
+            row_title="query",
+            column_title="key",
         ),
         alt=(
             "The same lower triangle with weights that differ from cell to cell; "
@@ -337,9 +349,7 @@ Picture(
 )
 
 # %% [markdown]
-# Look at the first four rows, those of the real tokens: with padding at the end, the causal mask alone already hides it from all of them. The padding mask changes only the padding's own row, and nothing uses the output of that row. So is it superfluous in the decoder? **If all padding is at the end, as in this course, yes**, and in training the package hides only the future, with `is_causal=True` (see below). The padding mask is needed when the padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
-#
-# **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects one row of logits per label, so `flatten` turns the batch into one long list of tokens:
+# **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects the vocabulary in dimension 1. If we flatten batch and length into one long list of tokens, that is where it is:
 #
 # ```python
 # # logits: (batch, length, vocabulary), labels: (batch, length); <pad> has the id 0
@@ -350,28 +360,23 @@ Picture(
 # )  # the mean over the real tokens only
 # ```
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cross to see why that key is hidden. A row sums to one as long as at least one of its cells is visible.
-# With the causal mask, the first token can attend only to itself, so its weight is always 1.
-
-# %% tags=["hide-input"]
-torch.manual_seed(1)
-Captioned(
-    mask_explorer(
-        "<bos> it was very tired .".split(),
-        torch.randn(6, 6),
-        description=(
-            "A grid of the attention weights of a six-token sentence, one row per "
-            "query. A slider puts padding at its end, two boxes switch the masks "
-            "on and off; hidden cells become crosses and the other weights of the "
-            "row grow. A line below explains the cell pointed at, such as: it "
-            "may not attend to very (future)."
-        ),
-    ),
-    (
-        "Attention weights with masks that can be switched on and off. Crosses are "
-        "hidden keys; the weights of each row still sum to one."
-    ),
-)
+# **Try it yourself.** The figure shows the scores, with hidden ones in grey, then the weights and the sum of each row. Turn the last words into padding with the slider, switch the causal mask off and on (*hide later positions*), and press any cell of the score table to hide its key from its query, or to show it again. A row sums to one as long as at least one of its keys is visible. (Leave the box *the bug* empty for now. We come back to it at the end.)
+#
+# <div class="widget" data-widget="masks">
+#
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
+#
+# Weights with the future and one padding token hidden before the softmax:
+#
+# | | `<bos>` | it | was | very | `<pad>` | sum |
+# |---|---|---|---|---|---|---|
+# | `<bos>` | 1.00 | – | – | – | – | 1.00 |
+# | it | 0.77 | 0.23 | – | – | – | 1.00 |
+# | was | 0.10 | 0.69 | 0.21 | – | – | 1.00 |
+# | very | 0.35 | 0.09 | 0.39 | 0.17 | – | 1.00 |
+# | `<pad>` | 0.09 | 0.31 | 0.17 | 0.42 | – | 1.00 |
+#
+# </div>
 
 # %% [markdown]
 # ## Which attention layer needs which mask
@@ -385,9 +390,11 @@ Captioned(
 # | cross-attention in the decoder | source padding |
 #
 # The source has no future, because the sentence to translate is complete from the start. In
-# cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target. (Padding also provides queries, but no mask needs to hide them: in the encoder, their outputs are the keys that cross-attention hides, and in the decoder, the loss ignores them.)
+# cross-attention the keys come from the source, so the padding of the *source* must be hidden, even though the queries come from the target.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence. (In training, the package uses the causal mask alone for the middle one, as explained above.)
+# Padding tokens are queries, too, and get outputs. Nothing uses these: every later attention layer hides their positions as keys, and the loss ignores them.
+#
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence.
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -416,6 +423,9 @@ Row(
         "column), and only the decoder's self-attention also hides the future."
     ),
 )
+
+# %% [markdown]
+# **Does the decoder need its padding mask?** Look at the first four rows of the middle grid, those of the real tokens. With padding at the end, the causal mask alone already hides it from all of them, and nothing uses the output of the last row. So in this course the causal mask is enough for the decoder, and in training the package uses it alone. You need both masks when padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
 
 # %% tags=["remove-cell"]
 # The model really passes these masks to its three attention layers.
@@ -470,7 +480,7 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. Boolean masks have the same meaning there as in this course. With `is_causal=True`,
+# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. (*Fused* means that the whole computation is one operation, which never stores all the weights.) Boolean masks have the same meaning there as in this course. With `is_causal=True`,
 # PyTorch applies the causal mask itself, and you don't have to build one:
 
 # %%
@@ -553,7 +563,7 @@ else:
 # ## The causality test
 #
 # How can you check a whole model for leaks? Instead of looking at the mask, check what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** It doesn't matter how the mask was made or where it was applied, so this test also finds leaks that you haven't thought of. (It tests the model, not the data: see bug 5.) The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
+# change.** It doesn't matter how the mask was made or where it was applied, so this test also finds leaks that you haven't thought of. (It tests the model, not the data: see bug 5.) The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, must not be `<pad>`, which would also change the mask, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -586,8 +596,16 @@ assert torch.equal(changes, causal_mask(4)[0, 0])
 changes
 
 # %% [markdown]
-# The table that the test measured is exactly the causal mask.
-#
+# The table that the test measured is exactly the causal mask. And it is what makes teacher forcing legitimate: one pass over the whole target gives the same logits as separate passes over its prefixes, in which there is no future to see.
+
+# %%
+together = model(source[:1], sentence)  # (1, 4, vocabulary)
+for n in range(1, 5):
+    prefix = model(source[:1], sentence[:, :n])
+    assert_close(prefix[:, -1], together[:, n - 1])
+print("one pass equals four passes over prefixes")
+
+# %% [markdown]
 # A similar test works for padding: **adding more of it must not change the outputs of the real tokens.** We append three padding tokens to the source. Only rounding errors may remain:
 
 # %%
@@ -643,23 +661,7 @@ print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # Worse, every output but the last depends on the future, because the softmax's denominator contains future scores. On paper, dividing each row by its sum afterwards would repair this. But in floating-point numbers, a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
 #
-# **Build a mask yourself.** The figure shows the scores, with hidden ones in grey, then the weights and the sum of each row. Tick the box *the bug: mask after the softmax*. Now no row sums to one. Set the padding to 0, and the last row sums to one again, because nothing is hidden from it. Then press any cell of the score table to hide its key from its query, or to show it again.
-#
-# <div class="widget" data-widget="masks">
-#
-# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/04_masking.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
-#
-# Weights with the future and one padding token hidden before the softmax:
-#
-# | | `<bos>` | it | was | very | `<pad>` | sum |
-# |---|---|---|---|---|---|---|
-# | `<bos>` | 1.00 | – | – | – | – | 1.00 |
-# | it | 0.77 | 0.23 | – | – | – | 1.00 |
-# | was | 0.10 | 0.69 | 0.21 | – | – | 1.00 |
-# | very | 0.35 | 0.09 | 0.39 | 0.17 | – | 1.00 |
-# | `<pad>` | 0.09 | 0.31 | 0.17 | 0.42 | – | 1.00 |
-#
-# </div>
+# You can watch this in the figure of the section *The padding mask*. Tick *the bug: mask after the softmax*, and no row sums to one any more. Without padding, the last row does, because nothing is hidden from it.
 
 # %% tags=["remove-cell"]
 late = masked_too_late(x, causal)
@@ -816,7 +818,7 @@ def loss_on_random_digits(model, mask, shift=True):
     digits = torch.randint(10, (64, 9))
     labels = digits[:, 1:]  # the next digit at each of 8 positions
     inputs = digits[:, :-1] if shift else labels
-    logits = model(inputs, mask).mT  # (batch, 10, length), as the loss expects
+    logits = model(inputs, mask).mT  # (batch, 10, length): digits in dimension 1
     return F.cross_entropy(logits, labels)
 
 

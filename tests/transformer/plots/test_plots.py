@@ -139,10 +139,9 @@ def test_next_tokens_are_the_most_probable_and_the_generated_one_is_marked() -> 
     "draw",
     [
         lambda: rotate_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
-        lambda: masks.mask_explorer(WORDS, torch.zeros(3, 3), "point at it"),
         lambda: next_token.next_token_explorer(PROBABILITIES, ["left", "milk"], WORDS, 2, "step through"),
     ],
-    ids=["rotate_query", "mask_explorer", "next_token_explorer"],
+    ids=["rotate_query", "next_token_explorer"],
 )
 def test_a_chart_follows_the_page_and_fits_a_phone(draw: Callable[[], Any]) -> None:
     spec = draw().to_dict()
