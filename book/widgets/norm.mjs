@@ -68,10 +68,10 @@ function render({ el }) {
       `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${format(last.cosine)}.`;
     const row = ({ output, stream, cosine }, i) => [
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
-      output.toFixed(2), format(cosine), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 42px; text-align: start" }, bar(stream / largest, OUTPUT, 40)),
+      output.toFixed(2), format(cosine), h("div", {}, h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 42px; margin-inline-start: auto; text-align: start" }, bar(stream / largest, OUTPUT, 40))),
     ];
     numbers.replaceChildren(table("Mean square of each sublayer's output and of the stream after it (1 for the input), and the stream's cosine with the input",
-      ["sublayer", "output", "cosine", "stream", ""], steps.map(row)));
+      ["sublayer", "output", "cosine", "stream"], steps.map(row)));
   }
 
   showWidget(el, [pre, layers, scale, seed].map((control) => control.el), status, numbers);
