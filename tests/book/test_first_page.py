@@ -55,6 +55,9 @@ def test_the_hours_are_the_sums_of_what_chapters_and_exercises_say():
     exercises = minutes("solutions", r"· (\d+) minutes", range(1, 18))
     projects = minutes("solutions", r"· (\d+) minutes", (18, 19))
     text = (ROOT / "index.md").read_text("utf-8")
+    model, evening = (minutes("chapters", r"\*\*About (\d+) minutes", chosen) for chosen in (range(1, 8), (1, 2, 4)))
+    assert round(model / 60) == 5 and "the whole model, take about five hours" in text
+    assert evening < 2 * 60
     assert f"takes about {reading / 60:.0f} hours, code and figures included" in text
     assert f"take about {exercises / 60:.0f} hours more" in text and f"projects about {projects / 60:.0f}." in text
 

@@ -33,3 +33,12 @@ def test_the_planning_table_agrees_with_chapters_and_exercises() -> None:
         assert start and int(reading) == int(start[1]), name
         needed = {int(number) for number in re.findall(r"\]\((\d\d)_\w+\.ipynb\)", start[0])}
         assert needed <= numbers(builds_on), name
+
+
+def test_the_days_are_as_long_as_the_table_says() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if re.search(r"\d\d_", line)]
+    minutes = {re.findall(r"(\d\d)_\w+", row[0])[0]: [int(n or 0) for n in row[2:4]] for row in rows if len(row) == 5}
+    days = ["02 03 04 05", "06 07 11", "12 18"]
+    hours = [sum(sum(minutes[chapter]) for chapter in day.split()) / 60 for day in days]
+    assert [round(2 * length) / 2 for length in hours] == [6.5, 5, 5]
+    assert "about six and a half, five, and five hours" in PAGE
