@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Over each word is a stack of four blocks. The number of green blocks over a word is the length of the longest run of words around that word that also occurs in the reference, up to four. (Punctuation counts as a word but has no stack, and *Because* doesn't match *because*.) Exactly one of the three translations is wrong. **Which of the three gets the highest BLEU, the score that the paper reports?**
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations that a machine might produce. Exactly one of the three is wrong. The green blocks over a word show how well its surroundings match the reference. Look at *late* in A: the three words *it was late* are also in the reference, so *late* has three green blocks. A word with all four belongs to four words in a row that the reference has, too. **Which of the three gets the highest BLEU, the score that the paper reports?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -80,7 +80,8 @@ Picture(
     ),
     caption=(
         "What BLEU sees of three translations: the more green blocks over a word, the "
-        "longer the run around it that also occurs in the reference."
+        "longer the run around it that also occurs in the reference. Punctuation marks "
+        "count as words but have no blocks, and Because doesn't match because."
     ),
 )
 
@@ -97,13 +98,16 @@ tv_scores = {
 }
 assert tv_scores["B"] > 2 * max(tv_scores["A"], tv_scores["C"])
 assert max(tv_scores["A"], tv_scores["C"]) < 20
+for run, text in (("it was late", "A"), ("late.", "B")):
+    assert run in translations[text] and run in tv_reference
+assert "because it was late" not in translations["A"]
 
 # %% [markdown]
 # The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
 # Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, systems that are built alike are lucky and unlucky with the reference's wording about equally often. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
-# By the end you will be able to compute BLEU and chrF by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
+# By the end you will be able to compute BLEU and chrF by hand, score a trained model, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
 # %% tags=["hide-input", "imports"]
 import logging
@@ -178,7 +182,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. $p_4$ is usually the smallest, so in an ordinary mean it would hardly count, and neither would word order. In a geometric mean, halving $p_4$ costs as much as halving $p_1$. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -235,6 +239,12 @@ Captioned(
 )
 
 # %% tags=["remove-cell"]
+for n, percent in (
+    (1, 17),
+    (4, 9),
+):  # what halving a precision costs in the two means
+    assert round(100 * precisions[n - 1] / 2 / sum(precisions)) == percent
+assert round(100 * (1 - 0.5 ** (1 / 4))) == 16
 assert 0.88 < math.exp(1 - 1 / 0.9) < 0.91 and 0.34 < math.exp(1 - 1 / 0.5) < 0.4
 short = "the dog left the".split()
 assert all(len(set(count_matches(short, reference, n))) == 1 for n in (1, 2, 3, 4))
@@ -259,7 +269,7 @@ assert Counter(tries[2].split()) == Counter(reference)
 # %% [markdown]
 # ## BLEU of a test set
 #
-# A test set has thousands of sentences and gets **one** BLEU, called **corpus BLEU**. First the counts are *summed* over all sentences, then the four precisions and the brevity penalty are computed once. So ten numbers per sentence are enough: two lengths, and matches and totals for each $n$.
+# A test set has thousands of sentences and gets **one** BLEU, called **corpus BLEU**. First the counts are *summed* over all sentences, then the four precisions and the brevity penalty are computed once. So ten numbers per sentence are enough: two lengths, and matches and totals for each $n$. We keep those of every sentence, because later we'll want BLEU for thousands of samples of a test set; with the counts, each is just a sum.
 
 
 # %%
@@ -273,6 +283,7 @@ def bleu_counts(hypothesis, reference):
     matches, totals = zip(
         *(count_matches(h, r, n) for n in (1, 2, 3, 4)), strict=True
     )
+    # 0: c, 1: r, 2 to 5: matches for n = 1 to 4, 6 to 9: totals
     return [len(h), len(r), *matches, *totals]
 
 
@@ -362,47 +373,31 @@ with np.errstate(divide="ignore"):
 print(f"corpus BLEU     {bleu_from_counts(counts.sum(axis=0)):.1f}")
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero among $p_1$ to $p_4$ as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU: it weights short and long sentences equally, and may therefore rank two systems differently. Papers report corpus BLEU. The next table compares a system with errors only in short sentences to one with errors only in long ones:
+# For single sentences BLEU is therefore **smoothed**. sacreBLEU's default, `exp`, counts the first zero among $p_1$ to $p_4$ as half a match, the next as a quarter, and so on. Even then, the mean of sentence BLEUs isn't corpus BLEU: it weights short and long sentences equally, and may therefore rank two systems differently. Papers report corpus BLEU.
 
-# %% tags=["hide-input"]
-# One system drops 12% of the words in short sentences, the other 6% in long ones.
+# %% tags=["remove-cell"]
+assert min(bleu(system, references).value for system in (dropped, swapped)) > 80
 lengths = [len(line.split()) for line in references]
 errors_1, errors_2 = (
     drop_words(references, rate, seed) for rate, seed in ((0.12, 1), (0.06, 2))
 )
-short_errors = [
+short_errors = [  # 12% of the words of short sentences are missing
     h if length <= 7 else r
     for h, r, length in zip(errors_1, references, lengths, strict=True)
 ]
-long_errors = [
+long_errors = [  # 6% of the words of long ones
     h if length >= 9 else r
     for h, r, length in zip(errors_2, references, lengths, strict=True)
 ]
 single = BLEU(effective_order=True)  # sacreBLEU's settings for single sentences
-averages, corpus, missing = [], [], []
+averages, corpus = [], []
 for system in (short_errors, long_errors):
     both = zip(system, references, strict=True)
     averages.append(np.mean([single.sentence_score(h, [r]).score for h, r in both]))
     corpus.append(bleu(system, references).value)
-    missing.append(sum(lengths) - len(" ".join(system).split()))
-print("errors in sentences that are   short   long")
-print("missing words                  {:5}  {:5}".format(*missing))
-print("mean of sentence BLEUs         {:5.1f}  {:5.1f}".format(*averages))
-print("corpus BLEU                    {:5.1f}  {:5.1f}".format(*corpus))
-
-# %% tags=["remove-cell"]
-assert min(bleu(system, references).value for system in (dropped, swapped)) > 80
-assert (
-    averages[0] < averages[1] and corpus[0] > corpus[1] and missing[0] < missing[1]
-)
+assert averages[0] < averages[1] and corpus[0] > corpus[1]
 
 # %% [markdown]
-# The first system drops fewer words, so it has the higher corpus BLEU. But in its short sentences, each missing word breaks a larger share of the n-grams, so its mean is lower.
-#
-# ### What does a BLEU of 27 mean?
-#
-# Our two systems score above 80 because they are references with a few errors. The paper's 27.3 is not a percentage of correct words or sentences: A and C at the start of this chapter are right, and score less than 20. Even other *human* translations score far below 100, because people choose different words. Nor is there one scale for all test sets: scores are lower for difficult texts and for languages with many word forms. So compare scores only on the same test set, in the same direction.
-#
 # ## More than one reference
 #
 # BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often. In Python, `|` between two counters takes the larger count. As $r$, BLEU takes the reference length that is closest to $c$.
@@ -527,46 +522,26 @@ assert Tokenizer13a()('"It works."').split()[:2] == ['"', "It"]
 assert TokenizerV14International()("“It").split() == ["“", "It"]
 
 # %% [markdown]
-# To `13a`, `“It` is one word. With a straight mark, `"` and `It` are two, and neither matches. So even a perfect translation loses a lot if its quotation marks are straight; with `intl`, only the marks themselves don't match:
+# To `13a`, `“It` is one word. With a straight mark, `"` and `It` are two, and neither matches. So even a perfect translation loses a lot if its quotation marks are straight; with `intl`, only the marks themselves don't match, which still costs 17.5 points:
 
 # %%
 straight = [line.replace("“", '"').replace("”", '"') for line in news]
 for name in ("13a", "intl"):
     print(f"{name:5} {bleu(straight, news, tokenize=name).value:.1f}")
 
+# %% tags=["remove-cell"]
+assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
+
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method, which has three steps: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways. Their scores, with sources, are on the [results](../book/results.md) page; here are the differences:
-
-# %%
-published = {  # sacreBLEU with 13a, the paper's way
-    "Tensor2Tensor, 3.8 million steps": (27.52, 29.02),
-    "a-PyTorch-Tutorial-to-Transformers, 100,000 steps": (25.1, 26.49),
-}
-for name, (sacre, paper) in published.items():
-    print(f"{name}\n  {paper - sacre:.1f} higher the paper's way")
-
-# %% tags=["remove-cell"]
-import json
-from pathlib import Path
-
-gaps = [paper - sacre for sacre, paper in published.values()]
-assert all(round(27.3 - gap) == 26 for gap in gaps)
-stored = Path("../book/results/published.json")
-if stored.exists():  # not in Colab
-    found = {
-        name: {
-            row["score"]
-            for row in json.loads(stored.read_text("utf-8"))["systems"]
-            if row["system"].startswith(name)
-        }
-        for name in ("Tensor2Tensor", "a-PyTorch-Tutorial")
-    }
-    for name, pair in zip(found, published.values(), strict=True):
-        assert set(pair) <= found[name]
-
-# %% [markdown]
+# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method, which has three steps: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
+#
+# | model | sacreBLEU, `13a` | the paper's way | difference |
+# |---|---|---|---|
+# | Tensor2Tensor, 3.8 million steps | 27.52 | 29.02 | 1.50 |
+# | a-PyTorch-Tutorial-to-Transformers, 100,000 steps | 25.1 | 26.49 | 1.39 |
+#
 # Judging from these two, **the paper's 27.3 is roughly 26 in sacreBLEU**. Use *BLEU paper* to compare with this paper and others scored in the same way, and sacreBLEU's default for everything else.
 #
 # <details><summary>How the three steps are known</summary>
@@ -576,6 +551,19 @@ if stored.exists():  # not in Colab
 # </details>
 
 # %% tags=["remove-cell"]
+import json
+from pathlib import Path
+
+published = {"Tensor2Tensor": (27.52, 29.02), "a-PyTorch-Tutorial": (25.1, 26.49)}
+gaps = [round(paper - sacre, 2) for sacre, paper in published.values()]
+assert gaps == [1.5, 1.39] and all(round(27.3 - gap) == 26 for gap in gaps)
+stored = Path("../book/results/published.json")
+if stored.exists():  # not in Colab
+    rows = json.loads(stored.read_text("utf-8"))["systems"]
+    for name, pair in published.items():
+        found = {row["score"] for row in rows if row["system"].startswith(name)}
+        assert set(pair) <= found
+
 from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
 
 moses_news = [
