@@ -607,22 +607,24 @@ assert (
 #
 # $$ \mathrm{chrF}_\beta = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R} $$
 #
-# By hand for one word, *Museumsbank* (museum bench), where the reference has *Museumsbänke* (museum benches):
+# By hand for one word, *Museumsbank* (museum bench), where the reference has *Museumsbänke* (museum benches). In each row, the matches are divided once by the n-grams of the hypothesis and once by those of the reference:
 
 # %%
 word, right = "Museumsbank", "Museumsbänke"
 char_precisions, char_recalls = [], []
 for n in range(1, 7):
     matches = (ngrams(word, n) & ngrams(right, n)).total()
-    char_precisions.append(matches / (len(word) - n + 1))
-    char_recalls.append(matches / (len(right) - n + 1))
+    in_word, in_right = len(word) - n + 1, len(right) - n + 1
+    print(f"n = {n}: {matches} of {in_word:2}, {matches} of {in_right:2}")
+    char_precisions.append(matches / in_word)
+    char_recalls.append(matches / in_right)
 P, R = np.mean(char_precisions), np.mean(char_recalls)
 chrf_by_hand = 100 * (1 + 2**2) * P * R / (2**2 * P + R)
 assert math.isclose(chrf_by_hand, chrf([word], [right]).value)
-print(f"chrF {chrf_by_hand:.1f}   (BLEU of a single wrong word: 0)")
+print(f"P {P:.3f}, R {R:.3f}: chrF {chrf_by_hand:.1f}")
 
 # %% [markdown]
-# For a test set, the counts of all sentences are summed first, as in BLEU. chrF needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
+# BLEU would give a single wrong word nothing. For a test set, chrF sums the counts of all sentences first, as BLEU does. It needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
 
 # %% tags=["remove-cell"]
 assert math.isclose(
@@ -639,15 +641,27 @@ p, r = np.mean(for_each_n, axis=0)
 assert math.isclose(100 * 5 * p * r / (4 * p + r), chrf(dropped, references).value)
 
 # %% [markdown]
-# ## METEOR: match words first, then look at their order
-#
-# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, with one that has the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and if they form few **chunks**, runs of words in the same order on both sides. Here there are three, *today*, *the small dogs* and *sleep in the house*:
+# So which of our two systems is better, the one that drops words or the one that swaps them?
 
 # %%
+for name, system in (("dropped", dropped), ("swapped", swapped)):
+    b, c = bleu(system, references).value, chrf(system, references).value
+    print(f"{name}   BLEU {b:.1f}   chrF {c:.1f}")
+
+# %% tags=["remove-cell"]
+assert bleu(dropped, references).value > bleu(swapped, references).value
+assert chrf(dropped, references).value < chrf(swapped, references).value
+
+# %% [markdown]
+# BLEU prefers the system that drops words, chrF the one that swaps them. Neither metric is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
+#
+# ### METEOR: match words first, then look at their order
+#
+# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, or with one of the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and in few **chunks**, runs of words in the same order on both sides. Here there are three, *today*, *the small dogs* and *sleep in the house*:
+
+# %% tags=["hide-input"]
 sleep = "today the small dogs sleep in the house".split()
 sleeping = "the small dogs are sleeping in the house today".split()
-
-# %% tags=["hide-cell"]
 partners = [8, 0, 1, 2, 4, 5, 6, 7]  # the position of each word's partner
 with style.in_style():
     figure, axes = style.new_figure(4.9, 1.5)
@@ -677,117 +691,126 @@ Picture(
 )
 
 # %% [markdown]
-# <details><summary>The formula</summary>
-#
-# METEOR combines precision and recall as chrF does, with $\beta = 3$, and lowers the result if there are many chunks. With $m$ matched words in $k$ chunks, and with precision $P$ and recall $R$ of the words:
-#
-# $$ \mathrm{METEOR} = 100 \cdot \frac{10\, P R}{9 P + R} \cdot \left(1 - 0.5 \left(\frac{k}{m}\right)^3\right) $$
-#
-# Here $m = 8$ and $k = 3$. All eight words of the hypothesis are matched, and eight of the nine in the reference: $P = 1$ and $R = 8/9$.
-#
-# We score a test set by the mean over its sentences; the original METEOR first sums the counts of all sentences, as BLEU does.
-#
-# </details>
-
-# %% tags=["remove-cell"]
-matched = len(partners)
-chunks = 1 + sum(after != before + 1 for before, after in pairwise(partners))
-assert (matched, chunks, len(sleep), len(sleeping)) == (8, 3, 8, 9)
-P, R = matched / len(sleep), matched / len(sleeping)
-meteor_by_hand = (
-    100 * 10 * P * R / (9 * P + R) * (1 - 0.5 * (chunks / matched) ** 3)
-)
+# With `sleep` as the hypothesis and `sleeping` as the reference, METEOR by hand is:
 
 # %%
 from transformer.evaluation.metrics import meteor
 
-m = meteor([sleep], [sleeping], "en")
-b = bleu([" ".join(sleep)], [" ".join(sleeping)])
-print(f"METEOR {m.value:.1f}, BLEU {b.value:.1f}")
-print(m.signature)
+matched, chunks = 8, 3
+P, R = matched / len(sleep), matched / len(sleeping)
+mean = 10 * P * R / (9 * P + R)  # as in chrF, with beta = 3
+meteor_by_hand = 100 * mean * (1 - 0.5 * (chunks / matched) ** 3)
+assert math.isclose(meteor_by_hand, meteor([sleep], [sleeping], "en").value)
+b = bleu([" ".join(sleep)], [" ".join(sleeping)]).value
+print(f"METEOR {meteor_by_hand:.1f}, BLEU {b:.1f}")
 
 # %% tags=["remove-cell"]
+assert matched == len(partners)
+assert chunks == 1 + sum(
+    after != before + 1 for before, after in pairwise(partners)
+)
 one_dog = "today the small dog sleeps in the house".split()
-both = [meteor([words], [sleeping], "en").value for words in (sleep, one_dog)]
-assert math.isclose(both[0], meteor_by_hand) and math.isclose(*both)
+assert math.isclose(meteor([one_dog], [sleeping], "en").value, meteor_by_hand)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. Stemmers and dictionaries differ, so the signature matters even more than BLEU's. The package's METEOR has no dictionary (`synonyms:no`), unless you have installed WordNet.
+# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. Stemmers and dictionaries differ, so its signature matters even more than BLEU's.
+
+# %% [markdown]
+# ## Scoring a trained model
+#
+# Now a real system. `everyday-de-en`, one of the course's models, translates everyday German into English. Its test sentences come from a phrase book in the package, from the part that was kept out of training. We translate 500 of them twice, by greedy search and by beam search ([chapter 12](12_decoding.ipynb)). That takes a few seconds:
+
+# %%
+import transformer
+
+pairs = list(sentence_pairs("phrasebook", "test", "de-en"))[:500]
+german, english = zip(*pairs, strict=True)
+translator = transformer.load("everyday-de-en", device="cpu", precision="fp32")
+greedy = translator.greedy_search(german)
+best = translator.beam_search(german, beam_size=4)
+beam = [translation.text for (translation,) in best]
+
+# %% tags=["wrap-output"]
+for name, system in (("greedy search", greedy), ("beam of 4", beam)):
+    b, c = bleu(system, english), chrf(system, english)
+    print(f"{name:13}  BLEU {b.value:.1f}   chrF {c.value:.1f}")
+print(b.signature, c.signature, sep="\n")
 
 # %% tags=["remove-cell"]
-words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]
-each = [meteor([h], [r], "en").value for h, r in zip(*words, strict=True)]
-assert math.isclose(np.mean(each), meteor(*words, "en").value)
-
-# %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them? METEOR needs lists of words, so we split the text with the Moses tokenizer, `moses_tokenize`:
-
-
-# %%
-def three_metrics(system, references):
-    words = [
-        [moses_tokenize(x, "en") for x in side] for side in (system, references)
-    ]
-    return (
-        bleu(system, references).value,
-        chrf(system, references).value,
-        meteor(*words, "en").value,
-    )
-
-
-# %%
-results = {
-    "dropped": three_metrics(dropped, references),
-    "swapped": three_metrics(swapped, references),
+learned_from = {
+    source for source, _ in sentence_pairs("phrasebook", "train", "de-en")
 }
-for name, values in results.items():
-    print("{}   BLEU {:.1f}   chrF {:.1f}   METEOR {:.1f}".format(name, *values))
+assert not learned_from & set(german)
+real = [bleu(system, english).value for system in (greedy, beam)]
+assert 2 < real[1] - real[0] < 4 and 69 < real[1] < 73
+assert chrf(beam, english).value > chrf(greedy, english).value + 1
+from transformer.models import find_model
 
-# %% tags=["remove-cell"]
-dropped_wins = [d > s for d, s in zip(*results.values(), strict=True)]
-assert dropped_wins == [True, False, False]
+card = json.loads((find_model("everyday-de-en") / "scores.json").read_text("utf-8"))
+on_card = {
+    row["split"]: next(s["value"] for s in row["scores"] if s["name"] == "BLEU")
+    for row in card["test_sets"]
+    if row["beam_size"] == 4
+}
+assert (
+    round(on_card["test_tatoeba"]) == 52 and round(on_card["test_multi30k"]) == 41
+)
 
 # %% [markdown]
-# BLEU prefers the system that drops words, chrF and METEOR the one that swaps them. None of the metrics is wrong: each swap breaks several n-grams, which is what BLEU counts, and each missing word lowers recall, which matters most in the other two. Choose your metric *before* you see the results.
+# Both metrics prefer beam search. Could that be luck? We'll test it in *Better, or just lucky?* below. But first: what do such numbers mean?
+#
+# ### What does a BLEU of 27 mean?
+#
+# Not much by itself. It isn't a percentage of correct words or sentences. The same model, also with a beam of 4, has a BLEU of 52 on sentences by the volunteers of Tatoeba and of 41 on captions of photographs, as its [card](https://github.com/transformer-course/transformer-course/blob/main/transformer/models/everyday-de-en/CARD.md) reports. The model hasn't changed, only the text. The phrase book is easy for it, because other sentences of the same book were in its training data. The paper's 27.3 is for long sentences from newspapers. Scores are also lower for languages with many word forms, and even a *human* translation scores far below 100, because people choose different words. So compare scores only on the same test set, in the same direction.
 #
 # ## What string metrics can't see
 #
-# The list `cases` has three references, each with a *correct* translation in different words, and a *harmful* one: *not* is missing, a name is wrong, or man and dog have swapped places. Compare their scores:
-
-# %% tags=["hide-cell"]
-cases = [  # reference, correct translation, harmful translation
-    (
-        "I'm not coming back because Anna lives there.",
-        "Anna lives there, so I won't return.",
-        "I'm coming back because Anna lives there.",
-    ),
-    (
-        "Yesterday the doctor opened the door for Anna.",
-        "The door was opened for Anna by the doctor yesterday.",
-        "Yesterday the doctor opened the door for Peter.",
-    ),
-    (
-        "On Monday the dog bit the old man.",
-        "The old man was bitten by the dog on Monday.",
-        "On Monday the old man bit the dog.",
-    ),
-]
+# The score of a single sentence says even less. Here are four translations by beam search, each below its reference, ordered by BLEU. Before you read on: which of them are right?
 
 # %%
-for original, correct, harmful in cases:
-    print(original)
-    for kind, text in (("correct", correct), ("harmful", harmful)):
-        found = three_metrics([text], [original])
-        print(f"  {kind}:\n    {text}")
-        print("    BLEU {:.0f}, chrF {:.0f}, METEOR {:.0f}".format(*found))
+for source in (
+    "Das geht dich nichts an.",
+    "Im Urlaub haben wir Wale beobachtet.",
+    "Der Priester hat alle drei Kinder getauft.",
+    "Düngen Sie die Rosen im Frühjahr.",
+):
+    i = german.index(source)
+    b, c = (f([beam[i]], [english[i]]).value for f in (bleu, chrf))
+    print(f"{english[i]}\n  {beam[i]}\n  BLEU {b:.0f}, chrF {c:.0f}")
 
 # %% tags=["remove-cell"]
-for original, correct, harmful in cases:
-    good, bad = (three_metrics([text], [original]) for text in (correct, harmful))
-    assert all(np.greater(bad, good))
+ranked = [
+    (
+        "Das geht dich nichts an.",
+        "That is none of your business.",
+        "That doesn't concern you.",
+    ),
+    (
+        "Im Urlaub haben wir Wale beobachtet.",
+        "We went whale watching on holiday.",
+        "We watched whales on holiday.",
+    ),
+    (
+        "Der Priester hat alle drei Kinder getauft.",
+        "The priest baptised all three children.",
+        "The priest bought all three children.",
+    ),
+    (
+        "Düngen Sie die Rosen im Frühjahr.",
+        "Fertilise the roses in spring.",
+        "Think the roses in spring.",
+    ),
+]
+for source, reference_text, translation in ranked:
+    i = german.index(source)
+    assert (english[i], beam[i]) == (reference_text, translation)
+for metric in (bleu, chrf):
+    ranks = [metric([t], [r]).value for _, r, t in ranked]
+    assert max(ranks[:2]) < min(ranks[2:])
+assert round(bleu([ranked[1][2]], [ranked[1][1]]).value) == 27
 
 # %% [markdown]
-# Nine comparisons, and all nine come out wrong. We chose these sentences to be hard, so this shows only that it can happen, not how often.
+# The first two are right, including one with a BLEU of exactly 27, and the last two are absurd: the model doesn't know the words for *baptise* and *fertilise*. BLEU and chrF both prefer the absurd ones, because most of their wording is that of the reference. We picked these four, so they show only that this can happen, not how often.
 #
 # Over a whole test set, misjudgements of single sentences may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
 
@@ -1282,7 +1305,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # transformer evaluate runs/pocket --beam-size 1       # what does beam search gain?
 # ```
 #
-# 3. Score translations A, B and C, and the six translations of *What string metrics can't see*, with COMET (you have to write the German sources of the six yourself). Which of its comparisons come out right?
+# 3. Score translations A, B and C, and the four of *What string metrics can't see*, with COMET. Does it rank the right ones higher?
 #
 # </details>
 #
