@@ -850,35 +850,11 @@ assert bleu(same_sentences, references).value > liar + 2
 
 # %% [markdown]
 # Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because its error is in every sentence: BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
-#
-# ## Learned metrics: COMET
-#
-# The metrics so far compare strings. To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
-#
-# 1. A multilingual Transformer encoder, XLM-R, turns the *source*, the hypothesis and the reference into one vector each. Pre-training on a hundred languages ([chapter 15](15_transformer_family.ipynb)) tends to give similar vectors to sentences with similar meanings.
-# 2. The vectors, with their products and differences, go into a feed-forward network, which outputs a single number.
-# 3. The network is trained on translations that people have rated, to predict the ratings.
-#
-# WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
-#
-# COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
-#
-# ```bash
-# comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
-# ```
-#
-# <details><summary>Without references, and with large language models</summary>
-#
-# **Quality estimation** needs no references: a model such as [CometKiwi](https://aclanthology.org/2022.wmt-1.60/) predicts the rating from the source and the translation alone. You can also ask a large language model to rate translations ([Kocmi and Federmann, 2023](https://aclanthology.org/2023.eamt-1.19/)). But such judges are biased towards longer answers, towards those in a certain position, and perhaps towards their own ([Zheng et al., 2023](https://arxiv.org/abs/2306.05685)).
-#
-# </details>
-#
-# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
 
 # %% [markdown]
 # ## Better, or just lucky?
 #
-# Two new systems score about 0.6 BLEU higher than your old one. Are they really better? Here we know the answer, because we make them ourselves. The old system, `baseline`, drops 8% of the words. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` drops only 7.6%, all of them words that `baseline` drops, so it *is* better.
+# Would beam search also win on other sentences? Let's first develop a test with systems for which we know the answer. The old one, `baseline`, drops 8% of the words. Two new ones score about 0.6 BLEU higher. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` drops 7.6% with the seed of `baseline`, so the words it drops are all dropped by `baseline`, too: it *is* better.
 
 # %%
 systems = {
@@ -895,6 +871,8 @@ for name, score in whole.items():
 
 # %% tags=["remove-cell"]
 assert abs(whole["reseeded"] - whole["improved"]) < 0.12
+for line, shorter in zip(systems["improved"], systems["baseline"], strict=True):
+    assert not Counter(shorter.split()) - Counter(line.split())
 for name in ("reseeded", "improved"):
     assert 0.5 < whole[name] - whole["baseline"] < 0.8
 
@@ -972,7 +950,7 @@ assert gains["improved"].min() > 0 > gains["reseeded"].min()
 assert gains["improved"].std() < old.std() / 4 < gains["reseeded"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours? The test is *two-sided*: a difference in either direction counts. We shift the bootstrap gains so that their mean is zero, and count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? The gains of equally good systems scatter around zero. We assume that they scatter as widely as ours do, so we shift ours until their mean is zero. Then we count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
 
 
 # %%
@@ -981,6 +959,45 @@ def p_value(gains, observed):
     as_large = np.abs(by_chance) >= abs(observed)
     return (as_large.sum() + 1) / (len(gains) + 1)
 
+
+# %% tags=["hide-input"]
+with style.in_style():
+    panels = []
+    for name, gain in gains.items():
+        drawing, axes = style.new_figure(3.5, 2.2)
+        shifted_gains, bins = gain - gain.mean(), np.linspace(-2.5, 2.5, 51)
+        observed = whole[name] - whole["baseline"]
+        far = np.abs(shifted_gains) >= observed
+        axes.hist(
+            [shifted_gains[far], shifted_gains[~far]], bins, stacked=True,
+            color=[style.WRONG, style.PLAIN],
+        )  # fmt: skip
+        for edge in (-observed, observed):
+            axes.axvline(edge, color=style.INK, linewidth=1, linestyle=":")
+        axes.set_title(f"{name}, shifted to zero", loc="left")
+        axes.set_xlabel("gain in BLEU")
+        axes.set_ylabel("samples")
+        panels.append(drawing)
+Row(
+    Picture(
+        panels[0],
+        alt=(
+            "Histogram of the gains of reseeded, shifted to a mean of zero, with dotted "
+            "lines at plus and minus 0.6. About half of the samples are outside the lines."
+        ),
+    ),
+    Picture(
+        panels[1],
+        alt=(
+            "The same for improved: a narrow peak at zero, and no sample outside the "
+            "dotted lines at plus and minus 0.6."
+        ),
+    ),
+    caption=(
+        "What chance would do if the systems were equally good. p is the share of samples "
+        "at least as far from zero as the observed gain (dotted lines), in orange."
+    ),
+)
 
 # %% [markdown]
 # sacreBLEU's `--paired-bs`, which the package calls, defines p differently:
@@ -998,53 +1015,79 @@ for name, gain in gains.items():
     print(f"sacreBLEU: {result.p_value:.3f}")
 
 # %% tags=["remove-cell"]
+far = np.abs(gains["reseeded"] - gains["reseeded"].mean()) >= 0.6
+assert 0.45 < far.mean() < 0.6 and p_values["improved"] == (1 / 1001, 1 / 1001)
+assert np.abs(gains["reseeded"]).std() < 0.9 * gains["reseeded"].std()
+ours, theirs = p_values["reseeded"]
+assert 0.05 < theirs < ours / 2.5
 for name, gain in gains.items():  # sacreBLEU's definition, on our samples
     size = np.abs(gain) - np.abs(gain).mean()
     larger = size > abs(whole[name] - whole["baseline"])
     assert math.isclose((larger.sum() + 1) / (len(gain) + 1), p_values[name][1])
 
 # %% [markdown]
-# Nearly the same gain, but opposite verdicts. With 1,000 samples, p can't be smaller than 0.001. By convention, a difference is called **significant** if p is below 0.05.
+# Nearly the same gain, but opposite verdicts. By convention, a difference is called **significant** if p is below 0.05. With 1,000 samples, p can't be smaller than 0.001.
 #
-# sacreBLEU counts only differences in one direction, which by itself halves p; for `reseeded`, its p is only a third of ours. So **say which tool you used**.
+# sacreBLEU takes the absolute value of each sample's gain, subtracts the mean of these values, and counts how many of the results exceed the observed gain. So it counts one tail instead of two, and if the gains straddle zero, as those of `reseeded` do, their absolute values also scatter less. Its p is then only a third of ours, so **say which tool you used**.
 #
-# Keep three limits in mind:
+# And beam search against greedy search? We let the package compare our model's translations:
+
+# %%
+for result in paired_bootstrap(greedy, beam, english):
+    print(f"{result.metric:5}  p = {result.p_value:.3f}")
+
+# %% [markdown]
+# Even if these p-values are rather small, beam search is better here. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
+
+# %%
+for size in (50, 100, 250):
+    differences = []
+    for start in range(0, 500, size):
+        part = slice(start, start + size)
+        new, old = (bleu(s[part], english[part]).value for s in (beam, greedy))
+        differences.append(new - old)
+    low, high = min(differences), max(differences)
+    print(f"parts of {size:3}: gains from {low:4.1f} to {high:3.1f}")
+
+# %% tags=["remove-cell"]
+assert all(r.p_value < 0.02 for r in paired_bootstrap(greedy, beam, english))
+first = [bleu(s[:100], english[:100]).value for s in (greedy, beam)]
+assert first[0] > first[1] and low > 1  # greedy search wins on the first hundred
+
+# %% [markdown]
+# On the first hundred sentences, greedy search wins. **A small test set can't detect small differences:** to halve the noise, you need four times as many sentences.
+#
+# Keep two more limits in mind:
 #
 # - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It treats the sentences as independent, which sentences of one document aren't. And it compares two trained systems, not two *recipes*. To compare recipes, train each with several seeds, and compare the difference of the means with the spread between seeds.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
-# - **A small test set can't detect small differences.** Another system drops 7% of the words and is clearly better than `baseline` on the whole test set, in part by luck. We cut the set into parts and compute the gain on each part:
-
-
-# %% tags=["hide-input"]
-def gains_of_parts(better, size):
-    gains = []
-    for start in range(0, n_sentences, size):
-        part = slice(start, start + size)
-        old, new = (
-            bleu_from_counts(table[part].sum(axis=0))
-            for table in (tables["baseline"], better)
-        )
-        gains.append(new - old)
-    return np.array(gains)
-
-
-seven = counts_table(drop_words(references, 0.07, seed=2))
-whole_gain = gains_of_parts(seven, n_sentences)[0]
-print(f"gain on the whole test set: {whole_gain:.1f}; on parts of")
-for size in (50, 200, 500):
-    g = gains_of_parts(seven, size)
-    negative = f"{np.sum(g < 0)} of {len(g)} negative"
-    print(f"{size:3} sentences: {g.min():4.1f} to {g.max():3.1f}, {negative}")
-
-# %% tags=["remove-cell"]
-few, many = gains_of_parts(seven, 50), gains_of_parts(seven, 500)
-assert few.min() < 0 < many.min() and few.max() > 2 * many.max()
-ours, theirs = p_values["reseeded"]
-assert 0.05 < theirs < ours / 2.5 and p_values["improved"] == (1 / 1001, 1 / 1001)
 
 # %% [markdown]
-# On fifty sentences the better system may lose, or seem far better than it is. To halve the noise, you need four times as many sentences.
+# ## Learned metrics: COMET
 #
+# The metrics so far compare strings. To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
+#
+# 1. A multilingual Transformer encoder, XLM-R, turns the *source*, the hypothesis and the reference into one vector each. Pre-training on a hundred languages ([chapter 15](15_transformer_family.ipynb)) tends to give similar vectors to sentences with similar meanings.
+# 2. The vectors, with their products and differences, go into a feed-forward network, which outputs a single number.
+# 3. The network is trained on translations that people have rated, to predict the ratings.
+#
+# WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
+#
+# COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
+#
+# ```bash
+# comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
+# ```
+#
+# <details><summary>Without references, and with large language models</summary>
+#
+# **Quality estimation** needs no references: a model such as [CometKiwi](https://aclanthology.org/2022.wmt-1.60/) predicts the rating from the source and the translation alone. You can also ask a large language model to rate translations ([Kocmi and Federmann, 2023](https://aclanthology.org/2023.eamt-1.19/)). But such judges are biased towards longer answers, towards those in a certain position, and perhaps towards their own ([Zheng et al., 2023](https://arxiv.org/abs/2306.05685)).
+#
+# </details>
+#
+# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
+
+# %% [markdown]
 # ## What goes wrong in practice
 #
 # **Output and references are preprocessed differently.** We take the system with quotation marks from above and lower-case or tokenize its output, but not the references. In the last row, both are tokenized:
