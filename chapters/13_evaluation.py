@@ -81,7 +81,8 @@ Picture(
     caption=(
         "What BLEU sees of three translations: the more green blocks over a word, the "
         "longer the run around it that also occurs in the reference. Punctuation marks "
-        "count as words but have no blocks, and Because doesn't match because."
+        "count as words but have no blocks (late in B matches with its full stop), and "
+        "Because doesn't match because."
     ),
 )
 
@@ -105,7 +106,7 @@ assert "because it was late" not in translations["A"]
 # %% [markdown]
 # The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, systems that are built alike are lucky and unlucky with the reference's wording about equally often. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
+# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, similar systems are lucky with the reference's wording about equally often. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
 #
 # By the end you will be able to compute BLEU and chrF by hand, score a trained model, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
@@ -131,7 +132,7 @@ reference = "the dog left the milk because it was sour".split()
 hypothesis = "the dog left the milk the milk sour".split()
 
 # %% [markdown]
-# **Step 1: how many words are correct?** Let's call a word correct if the reference contains it, and count:
+# **Step 1: how many words are correct?** Let's call a word correct if the reference contains it:
 
 # %%
 correct = [word for word in hypothesis if word in reference]
@@ -182,7 +183,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score at the start of this chapter.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -196,7 +197,7 @@ print(f"{geometric_mean:.3f}")
 # \mathrm{BP} = \begin{cases} e^{\,1 - r/c} & \text{if } c < r, \\ 1 & \text{otherwise.} \end{cases}
 # $$
 #
-# A translation that is 10% too short loses about a tenth of its score, and one of half the length nearly two thirds. There is no penalty for being too long, because extra words already lower the precisions. And that, apart from replaced zeros, is all of BLEU ([Papineni et al., 2002](https://aclanthology.org/P02-1040/)):
+# A translation that is 10% too short loses about a tenth of its score, and one of half the length nearly two thirds. Being too long needs no penalty, because extra words already lower the precisions. And that, apart from replaced zeros, is all of BLEU ([Papineni et al., 2002](https://aclanthology.org/P02-1040/)):
 #
 # $$ \mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} $$
 #
@@ -269,7 +270,7 @@ assert Counter(tries[2].split()) == Counter(reference)
 # %% [markdown]
 # ## BLEU of a test set
 #
-# A test set has thousands of sentences and gets **one** BLEU, called **corpus BLEU**. First the counts are *summed* over all sentences, then the four precisions and the brevity penalty are computed once. So ten numbers per sentence are enough: two lengths, and matches and totals for each $n$. We keep those of every sentence, because later we'll want BLEU for thousands of samples of a test set; with the counts, each is just a sum.
+# A test set has thousands of sentences and gets **one** BLEU, called **corpus BLEU**. First the counts are *summed* over all sentences, then the four precisions and the brevity penalty are computed once. So ten numbers per sentence are enough: two lengths, and matches and totals for each $n$. We keep them, because later we'll need the BLEU of a thousand random samples of a test set, and each will be just a sum.
 
 
 # %%
@@ -400,10 +401,21 @@ assert averages[0] < averages[1] and corpus[0] > corpus[1]
 # %% [markdown]
 # ## More than one reference
 #
-# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often. In Python, `|` between two counters takes the larger count. As $r$, BLEU takes the reference length that is closest to $c$.
-
+# BLEU was designed for several references. An n-gram may be matched as often as it occurs in the reference that has it most often, and $r$ is the reference length closest to $c$. Let's add two references for the opening sentence. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference:
 
 # %%
+three_references = [
+    tv_reference,
+    "Because it was late, the girl switched off the TV.",
+    "Since it was late, the girl turned the TV off.",
+]
+for label, text in translations.items():
+    score = BLEU().corpus_score([text], [[line] for line in three_references])
+    one = bleu([text], [tv_reference]).value
+    print(f"{label}  1 reference {one:4.1f}   3 references {score.score:4.1f}")
+
+
+# %% tags=["remove-cell"]
 def sentence_bleu(hypothesis, references):
     hypothesis, *references = map(tokenize, [hypothesis, *references])
     product = 1
@@ -418,27 +430,19 @@ def sentence_bleu(hypothesis, references):
     return 100 * math.exp(min(0, 1 - r / c)) * product ** (1 / 4)
 
 
-# %% [markdown]
-# Let's add two references for the opening sentence. sacreBLEU's own class, `BLEU`, takes one list of lines for each reference, and gives the same scores as `sentence_bleu`:
-
-# %%
-three_references = [
-    tv_reference,
-    "Because it was late, the girl switched off the TV.",
-    "Since it was late, the girl turned the TV off.",
-]
+three_scores = {}
 for label, text in translations.items():
     score = BLEU().corpus_score([text], [[line] for line in three_references])
+    three_scores[label] = score.score
     assert math.isclose(score.score, sentence_bleu(text, three_references))
-    one = bleu([text], [tv_reference]).value
-    print(f"{label}  1 reference {one:4.1f}   3 references {score.score:4.1f}")
+assert min(three_scores, key=three_scores.get) == "B"
 
 # %% [markdown]
-# The wrong translation stays where it was, and both correct ones overtake it. But references are expensive, so most test sets, the paper's included, have only one. And since more references can add matches and also change $r$, **scores with one and with three references can't be compared.**
+# Both correct translations overtake the wrong one. But references are expensive, so most test sets, the paper's included, have only one. And since each can add matches, **scores with one and with three references can't be compared.**
 #
 # ## Reading a signature
 #
-# What is a *word*? Is the text `“house”,` one word, or four: an opening quote, *house*, a closing quote and a comma? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
+# What is a *word*? Is the text `“house”,` one, or four? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to end this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
 
 # %%
 print(bleu(dropped, references).signature)
@@ -448,12 +452,12 @@ print(bleu(dropped, references).signature)
 # |---|---|
 # | `nrefs` | the number of references for each sentence |
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
-# | `eff` | `yes`: in a sentence of fewer than four words, the n-grams that it can't have don't count |
+# | `eff` | `yes`: n-grams that a short sentence can't have don't count |
 # | `tok` | the tokenizer that splits text into words |
 # | `smooth` | how zero matches are smoothed |
 # | `version` | the version of sacreBLEU |
 #
-# Scores can be compared if their signatures are equal apart from the version, the test set is the same, and the output is plain, **detokenized** text: ordinary writing, in which punctuation marks aren't split from the words. A signature doesn't contain the beam size, the length penalty or the number of averaged checkpoints, so report these as well, as the paper does (§6.1).
+# Scores can be compared if their signatures are equal apart from the version, the test set is the same, and the output is plain, **detokenized** text: ordinary writing, in which punctuation marks aren't split from the words. A signature doesn't contain the beam size or the length penalty, so report these as well, as the paper does (§6.1).
 #
 # <details><summary>A trap: the paper's test set, newstest2014, has two versions</summary>
 #
@@ -465,7 +469,7 @@ print(bleu(dropped, references).signature)
 #
 # </details>
 #
-# How much do the conventions matter? We add quotation marks and hyphens, as in news, and let a system drop words and forget capitals:
+# How much do the conventions matter? We give our references quotation marks and hyphens, as in news. The system drops words and forgets capitals:
 
 
 # %%
@@ -505,7 +509,7 @@ for name, archive in (("wmt14", "test-filtered"), ("wmt14/full", "test-full")):
     assert "en-de" in test_set.langpairs and archive in test_set.data[0]
 
 # %% [markdown]
-# The highest is two points above the lowest. `lc` ignores case, and so forgives the capitals. The two tokenizers disagree about punctuation: `13a`, the default, splits off only ASCII punctuation marks, while `intl` knows those of all languages and also splits at hyphens.
+# The highest is two points above the lowest. `lc` forgives the capitals. The two tokenizers disagree about punctuation: `13a`, the default, splits off only ASCII punctuation marks, while `intl` knows those of all languages and also splits at hyphens.
 
 # %%
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -535,14 +539,14 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it was computed in a way that gives higher numbers than sacreBLEU. The package's `paper_bleu` follows that method, which has three steps: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
+# The paper doesn't say. Judging from what its authors have published since, it took three steps that raise the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
 #
 # | model | sacreBLEU, `13a` | the paper's way | difference |
 # |---|---|---|---|
 # | Tensor2Tensor, 3.8 million steps | 27.52 | 29.02 | 1.50 |
 # | a-PyTorch-Tutorial-to-Transformers, 100,000 steps | 25.1 | 26.49 | 1.39 |
 #
-# Judging from these two, **the paper's 27.3 is roughly 26 in sacreBLEU**. Use *BLEU paper* to compare with this paper and others scored in the same way, and sacreBLEU's default for everything else.
+# Judging from these two, **the paper's 27.3 is roughly 26 in sacreBLEU**. Use *BLEU paper* only to compare with this paper and others scored in the same way.
 #
 # <details><summary>How the three steps are known</summary>
 #
@@ -603,11 +607,11 @@ assert (
 )
 
 # %% [markdown]
-# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much. Popović's first paper found $\beta = 3$ best, [her second (2016)](https://aclanthology.org/W16-2341/) $\beta = 2$, which sacreBLEU uses and prints as *chrF2*:
+# BLEU can't tell them apart. **chrF** ([Popović, 2015](https://aclanthology.org/W15-3049/)) removes the spaces and counts n-grams of *characters*, from 1 to 6. Instead of a brevity penalty it has **recall** $R$, the fraction of the reference's n-grams that are in the hypothesis. Precision $P$ and recall are averaged over $n$ and combined, with recall counting $\beta$ times as much. [Popović (2016)](https://aclanthology.org/W16-2341/) found $\beta = 2$ best, which sacreBLEU uses and prints as *chrF2*:
 #
 # $$ \mathrm{chrF}_\beta = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R} $$
 #
-# By hand for one word, *Museumsbank* (museum bench), where the reference has *Museumsbänke* (museum benches). In each row, the matches are divided once by the n-grams of the hypothesis and once by those of the reference:
+# By hand for one word, *Museumsbank* (museum bench), where the reference has *Museumsbänke* (museum benches). Each row has the matches, out of the n-grams of the hypothesis and out of those of the reference:
 
 # %%
 word, right = "Museumsbank", "Museumsbänke"
@@ -624,12 +628,10 @@ assert math.isclose(chrf_by_hand, chrf([word], [right]).value)
 print(f"P {P:.3f}, R {R:.3f}: chrF {chrf_by_hand:.1f}")
 
 # %% [markdown]
-# BLEU would give a single wrong word nothing. For a test set, chrF sums the counts of all sentences first, as BLEU does. It needs no tokenizer, so there is less to disagree about. But it ignores spaces: *his every day shoes* and *his everyday shoes* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
+# The BLEU of a single wrong word is zero. For a test set, chrF sums the counts of all sentences first, as BLEU does. It needs no tokenizer, so there is less to disagree about. But it ignores spaces: *every day* and *everyday* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
 
 # %% tags=["remove-cell"]
-assert math.isclose(
-    chrf(["his every day shoes"], ["his everyday shoes"]).value, 100
-)
+assert math.isclose(chrf(["every day"], ["everyday"]).value, 100)
 for_each_n = []
 for n in range(1, 7):
     sums = np.zeros(3)
@@ -641,7 +643,7 @@ p, r = np.mean(for_each_n, axis=0)
 assert math.isclose(100 * 5 * p * r / (4 * p + r), chrf(dropped, references).value)
 
 # %% [markdown]
-# So which of our two systems is better, the one that drops words or the one that swaps them?
+# So which of our two systems is better?
 
 # %%
 for name, system in (("dropped", dropped), ("swapped", swapped)):
@@ -653,11 +655,11 @@ assert bleu(dropped, references).value > bleu(swapped, references).value
 assert chrf(dropped, references).value < chrf(swapped, references).value
 
 # %% [markdown]
-# BLEU prefers the system that drops words, chrF the one that swaps them. Neither metric is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
+# BLEU prefers the system that drops words, chrF the one that swaps them. Neither is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
 #
 # ### METEOR: match words first, then look at their order
 #
-# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, or with one of the same **stem**, such as *sleep* and *sleeping*, or with a synonym if there is a dictionary. Its score is high if most words are paired, and in few **chunks**, runs of words in the same order on both sides. Here there are three, *today*, *the small dogs* and *sleep in the house*:
+# METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, one with the same **stem** (*sleep* and *sleeping*), or a synonym if there is a dictionary. Its score is high if most words are paired, and in few **chunks**, runs of words in the same order on both sides. Here there are three:
 
 # %% tags=["hide-input"]
 sleep = "today the small dogs sleep in the house".split()
@@ -713,12 +715,12 @@ one_dog = "today the small dog sleeps in the house".split()
 assert math.isclose(meteor([one_dog], [sleeping], "en").value, meteor_by_hand)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense, which BLEU punishes. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. Stemmers and dictionaries differ, so its signature matters even more than BLEU's.
+# METEOR forgives the different word order and tense. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. And stemmers and dictionaries differ, so check the signature.
 
 # %% [markdown]
 # ## Scoring a trained model
 #
-# Now a real system. `everyday-de-en`, one of the course's models, translates everyday German into English. Its test sentences come from a phrase book in the package, from the part that was kept out of training. We translate 500 of them twice, by greedy search and by beam search ([chapter 12](12_decoding.ipynb)). That takes a few seconds:
+# Now a real system. `everyday-de-en`, one of the course's models, translates everyday German into English. We translate 500 sentences of a phrase book, from the part that was kept out of training, by greedy search and by beam search ([chapter 12](12_decoding.ipynb)). That takes a few seconds:
 
 # %%
 import transformer
@@ -757,11 +759,11 @@ assert (
 )
 
 # %% [markdown]
-# Both metrics prefer beam search. Could that be luck? We'll test it in *Better, or just lucky?* below. But first: what do such numbers mean?
+# Both metrics prefer beam search. Could that be luck? We'll test that in *Better, or just lucky?* But first: what do such numbers mean?
 #
 # ### What does a BLEU of 27 mean?
 #
-# Not much by itself. It isn't a percentage of correct words or sentences. The same model, also with a beam of 4, has a BLEU of 52 on sentences by the volunteers of Tatoeba and of 41 on captions of photographs, as its [card](https://github.com/transformer-course/transformer-course/blob/main/transformer/models/everyday-de-en/CARD.md) reports. The model hasn't changed, only the text. The phrase book is easy for it, because other sentences of the same book were in its training data. The paper's 27.3 is for long sentences from newspapers. Scores are also lower for languages with many word forms, and even a *human* translation scores far below 100, because people choose different words. So compare scores only on the same test set, in the same direction.
+# Not much by itself. It isn't a percentage of correct words or sentences. The same model, also with a beam of 4, has a BLEU of 52 on sentences by the volunteers of Tatoeba and of 41 on captions of photographs, as its [card](https://github.com/transformer-course/transformer-course/blob/main/transformer/models/everyday-de-en/CARD.md) reports. The phrase book is easy for it, because other sentences of the same book were in its training data. The paper's 27.3 is for long sentences from newspapers. Scores are also lower for languages with many word forms, and even *human* translations score far below 100, because people choose different words. So compare scores only on the same test set, in the same direction.
 #
 # ## What string metrics can't see
 #
@@ -810,9 +812,9 @@ for metric in (bleu, chrf):
 assert round(bleu([ranked[1][2]], [ranked[1][1]]).value) == 27
 
 # %% [markdown]
-# The first two are right, including one with a BLEU of exactly 27, and the last two are absurd: the model doesn't know the words for *baptise* and *fertilise*. BLEU and chrF both prefer the absurd ones, because most of their wording is that of the reference. We picked these four, so they show only that this can happen, not how often.
+# The first two are right, one of them with a BLEU of 27, and the last two are absurd: the model doesn't know the German for *baptise* and *fertilise*. Both metrics prefer the absurd ones, whose wording is nearly that of the reference. We picked these four, so they show only that this can happen, not how often.
 #
-# Over a whole test set, misjudgements of single sentences may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it drops every *not*, including the one in *cannot*, and turns *no* into *a* and *never* into *always*. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
+# Over a whole test set, such misjudgements may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it drops every *not* and turns *no* into *a* and *never* into *always*. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
 
 
 # %%
@@ -849,12 +851,18 @@ same_sentences = [  # in one sentence, a missing negation costs more BLEU
 assert bleu(same_sentences, references).value > liar + 2
 
 # %% [markdown]
-# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because its error is in every sentence: BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them: by **direct assessment**, where they rate each translation from 0 to 100, or by **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), where experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
+# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them.
+#
+# <details><summary>How people judge translations</summary>
+#
+# In **direct assessment**, they rate each translation from 0 to 100. In **MQM** ([Freitag et al., 2021](https://aclanthology.org/2021.tacl-1.87/)), experts mark every error with its type and severity. Metrics are themselves judged by how well they correlate with such judgements.
+#
+# </details>
 
 # %% [markdown]
 # ## Better, or just lucky?
 #
-# Would beam search also win on other sentences? Let's first develop a test with systems for which we know the answer. The old one, `baseline`, drops 8% of the words. Two new ones score about 0.6 BLEU higher. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` drops 7.6% with the seed of `baseline`, so the words it drops are all dropped by `baseline`, too: it *is* better.
+# Would beam search also win on other sentences? Let's first develop a test with systems for which we know the answer. `baseline` drops 8% of the words. Two others score about 0.6 BLEU higher. `reseeded` follows the same rule with another seed, so it is *not* better. `improved` has the seed of `baseline` but drops 7.6%, all of them words that `baseline` drops, too: it *is* better.
 
 # %%
 systems = {
@@ -877,7 +885,7 @@ for name in ("reseeded", "improved"):
     assert 0.5 < whole[name] - whole["baseline"] < 0.8
 
 # %% [markdown]
-# With other test sentences the scores would be different. We can simulate other test sets: **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, and score the systems on this sample. We repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)). Thanks to the ten counts per sentence, a sample is just a sum.
+# With other test sentences the scores would be different. To simulate other test sets, **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, score the systems on this sample, and repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)).
 
 # %%
 n_sentences = len(references)
@@ -894,7 +902,7 @@ for name, gain in gains.items():
     print(f"{name}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
-# The first figure shows the BLEU of the systems over the samples, the second their gains over `baseline`:
+# Here are the BLEU of the systems over the samples, and their gains over `baseline`:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -943,7 +951,7 @@ Row(
 )
 
 # %% [markdown]
-# In the first figure you can't tell `reseeded` from `improved`. In the second, `improved` is better in every sample. It fails on the same sentences as `baseline`, so a difficult sample lowers both scores, and the effect cancels in the difference. `reseeded` makes its errors elsewhere, so nothing cancels. Two real systems lie in between: the more they find the same sentences difficult, the more cancels.
+# In the first figure you can't tell `reseeded` from `improved`. In the second, `improved` is better in every sample. It fails on the same sentences as `baseline`, so a difficult sample lowers both scores, and the effect cancels in the difference. `reseeded` makes its errors elsewhere, so nothing cancels.
 
 # %% tags=["remove-cell"]
 assert gains["improved"].min() > 0 > gains["reseeded"].min()
@@ -974,6 +982,7 @@ with style.in_style():
         )  # fmt: skip
         for edge in (-observed, observed):
             axes.axvline(edge, color=style.INK, linewidth=1, linestyle=":")
+        axes.set_xlim(-2.6, 2.6)
         axes.set_title(f"{name}, shifted to zero", loc="left")
         axes.set_xlabel("gain in BLEU")
         axes.set_ylabel("samples")
@@ -1026,18 +1035,18 @@ for name, gain in gains.items():  # sacreBLEU's definition, on our samples
     assert math.isclose((larger.sum() + 1) / (len(gain) + 1), p_values[name][1])
 
 # %% [markdown]
-# Nearly the same gain, but opposite verdicts. By convention, a difference is called **significant** if p is below 0.05. With 1,000 samples, p can't be smaller than 0.001.
+# Nearly the same gain, but opposite verdicts: by convention, a difference is called **significant** if p is below 0.05. (With 1,000 samples, p can't be smaller than 0.001.)
 #
 # sacreBLEU takes the absolute value of each sample's gain, subtracts the mean of these values, and counts how many of the results exceed the observed gain. So it counts one tail instead of two, and if the gains straddle zero, as those of `reseeded` do, their absolute values also scatter less. Its p is then only a third of ours, so **say which tool you used**.
 #
-# And beam search against greedy search? We let the package compare our model's translations:
+# And beam search against greedy search?
 
 # %%
 for result in paired_bootstrap(greedy, beam, english):
     print(f"{result.metric:5}  p = {result.p_value:.3f}")
 
 # %% [markdown]
-# Even if these p-values are rather small, beam search is better here. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
+# Even three times as large, both would be far below 0.05. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
 
 # %%
 for size in (50, 100, 250):
@@ -1050,7 +1059,7 @@ for size in (50, 100, 250):
     print(f"parts of {size:3}: gains from {low:4.1f} to {high:3.1f}")
 
 # %% tags=["remove-cell"]
-assert all(r.p_value < 0.02 for r in paired_bootstrap(greedy, beam, english))
+assert all(r.p_value < 0.015 for r in paired_bootstrap(greedy, beam, english))
 first = [bleu(s[:100], english[:100]).value for s in (greedy, beam)]
 assert first[0] > first[1] and low > 1  # greedy search wins on the first hundred
 
@@ -1059,21 +1068,25 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # Keep two more limits in mind:
 #
-# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It treats the sentences as independent, which sentences of one document aren't. And it compares two trained systems, not two *recipes*. To compare recipes, train each with several seeds, and compare the difference of the means with the spread between seeds.
-# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice depends on the metric, and for BLEU also on how similar the systems are: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
+# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*. To compare those, train each with several seeds, and compare the difference of the means with the spread between seeds.
+# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice it depends on the metric: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
 
 # %% [markdown]
 # ## Learned metrics: COMET
 #
-# The metrics so far compare strings. To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
+# To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that reads the *source*, the hypothesis and the reference, and is trained to score translations as people do.
 #
-# 1. A multilingual Transformer encoder, XLM-R, turns the *source*, the hypothesis and the reference into one vector each. Pre-training on a hundred languages ([chapter 15](15_transformer_family.ipynb)) tends to give similar vectors to sentences with similar meanings.
+# <details><summary>How COMET works</summary>
+#
+# 1. A multilingual Transformer encoder, XLM-R, turns the source, the hypothesis and the reference into one vector each. Pre-training on a hundred languages ([chapter 15](15_transformer_family.ipynb)) tends to give similar vectors to sentences with similar meanings.
 # 2. The vectors, with their products and differences, go into a feed-forward network, which outputs a single number.
 # 3. The network is trained on translations that people have rated, to predict the ratings.
 #
-# WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
+# </details>
 #
-# COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a separate download of about 2 GB. So we can't say whether it notices the extra *not* in translation B. You can find out, after `pip install unbabel-comet`:
+# Learned metrics agree better with expert ratings than BLEU and chrF do. WMT, the field's yearly competition, titled its report of 2022 [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
+#
+# But COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a download of about 2 GB. Find out whether it notices the extra *not* in translation B, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
@@ -1085,7 +1098,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # </details>
 #
-# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
+# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, for comparison with older results; and a significance test. Publish the translations, too.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1110,7 +1123,7 @@ assert bleu(tokenized, news).value < value["BLEU"] - 5
 assert bleu(tokenized, tokenized_news).value > value["BLEU"]
 
 # %% [markdown]
-# The tokenized output loses because its quotation marks are words of their own. If both sides are tokenized, the score *rises*, which is worse, because nobody investigates a good result. sacreBLEU warns when a text looks tokenized. We have silenced the warning here, but you shouldn't.
+# If both sides are tokenized, the score *rises*, which is worse, because nobody investigates a good result. sacreBLEU warns when a text looks tokenized. We have silenced the warning here, but you shouldn't.
 #
 # **Scoring subwords.** If you forget to join subwords, the score rises: a 4-gram spans fewer words, so an error breaks a smaller share of the n-grams. Here all words are cut into pieces of four characters:
 
@@ -1131,7 +1144,7 @@ print(
 assert bleu(*pieces).value > value["BLEU"] + 2
 
 # %% [markdown]
-# **One line off.** Python's `splitlines` also splits at U+2028, an invisible character that real corpora contain. With one of them in the fourth reference, every later translation is compared with its neighbour's reference:
+# **One line off.** Python's `splitlines` also splits at U+2028, an invisible character that real corpora contain. With one of them, every later translation is compared with its neighbour's reference:
 
 # %%
 text = "\n".join([*references[:3], references[3] + "\u2028", *references[4:]])
@@ -1146,7 +1159,7 @@ assert shifted < 3
 # %% [markdown]
 # A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, then the last, and use `zip(…, strict=True)`.
 #
-# **Choosing on the test set.** We simulate thirty *equally good* checkpoints: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, and look at its BLEU on the other half. We do this four times; the figure marks the chosen ones:
+# **Choosing on the test set.** We simulate thirty *equally good* checkpoints: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, look at its BLEU on the other half, and repeat this four times:
 
 
 # %%
@@ -1207,7 +1220,7 @@ assert above[:, 0].min() > 1.5 and abs(above[:, 1].mean()) < 0.1
 assert above[:, 1].min() < 0 < above[:, 1].max()
 
 # %% [markdown]
-# On the other half, the chosen ones are on average no better than the rest: they were lucky. So choose checkpoints, beam size and length penalty on the **validation** set, as the paper does for the last two (§6.1), and touch the test set only once.
+# On the other half, the chosen ones are on average no better than the rest: they were lucky. (Checkpoints of one training run make similar errors, so luck plays a smaller part there.) So choose checkpoints, beam size and length penalty on the **validation** set, as the paper does for the last two (§6.1), and touch the test set only once.
 #
 # ## Questions
 #
