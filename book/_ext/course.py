@@ -28,8 +28,8 @@ IN_COLUMNS = re.compile(r"\S {2,}\S|tensor\(")
 """What shows that printed text is in columns, which must not be wrapped."""
 START = re.compile(r"^( +)(<span[^>]*>)?(&[^;]+;|[^<])")
 """The start of an indented line of code: the spaces, perhaps the tag of the first token, and its first character."""
-SIGN = re.compile(r'(<span class="o">-</span>(?:<span[^>]*>[^<]+</span>|\w+))')
-"""A minus sign with what follows it immediately."""
+SIGN = re.compile(r'(<span class="o">-(?:(?:&gt;|=)</span>|</span>(?:<span[^>]*>[^<]+</span>|\w+)))')
+"""A minus sign with what follows it immediately, and the operators -> and -=, which browsers would break in two."""
 SPACES = re.compile(r"( +)(?![^<]*>)")
 """Spaces between the words of a line, but not those within a tag."""
 BREAKS = re.compile(r'(?<=[(\[{]</span>)|(?=<span class="o">\.</span>)')
