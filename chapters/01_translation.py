@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with a different word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: from each German word that the model generated, lines lead to the English words that the head *attended to*, that is, took information from.
+# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with a different word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: from each German word, lines lead to the English words that the head *attended to*, that is, took information from, when the model predicted this word.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -92,8 +92,8 @@ Picture(
         "all lead to hat; those of bereitet and zu both lead to preparing."
     ),
     caption=(
-        "The English words that one attention head attended to, for each German word. "
-        "Thicker lines mean more weight. The words in blue are discussed below: "
+        "The English words that one attention head attended to when each German word was "
+        "predicted. Thicker lines mean more weight. The words in blue are discussed below: "
         "“einem”, “roten” and “Hut” lead to “hat”, “bereitet” and “zu” to "
         "“preparing”."
     ),
@@ -108,7 +108,7 @@ assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
 assert weights[german.index("einem"), english.index("hat")] > 0.9
 
 # %% [markdown]
-# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too. Nobody programmed these lines; the model learned them from examples.
+# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too.
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
@@ -142,13 +142,13 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, which determines its gender. (The head in the figure above attended almost only to *hat*; other heads can attend to the rest.)
+# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, which determines its gender. (The head in the figure attended almost only to *hat*; others can attend to the rest.)
 #
 # ## Encoder and decoder
 #
 # The Transformer has two halves, described in §3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*. The **encoder** reads the whole source sentence at once and produces one vector for each *token*, which is a word or a part of one. The **decoder** generates the target sentence one token at a time. For each token it uses the encoder's vectors and the **prefix**, that is, the target tokens generated so far. Every prefix begins with a special token, `<bos>` ("beginning of sentence"), so that the decoder has something to read at the start.
 #
-# Now we follow our first caption, *A dog runs across the field*, through each stage. The figure shows the model after it has generated three German words. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
+# The figure shows the model after it has generated three German words for our first caption. Follow the green arrow: the encoder's vectors, called the **memory** or *encoder output*, are all that the decoder ever learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -221,15 +221,15 @@ Picture(
 )
 
 # %% [markdown]
-# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, each embedding is scaled, and a second vector, which depends only on the position, is added to it. [Positional encoding](05_positional_encoding.ipynb) explains it.
+# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding. [Positional encoding](05_positional_encoding.ipynb) explains it.
 #
 # ## The encoder puts words into context
 #
-# The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others. Both steps *add* their result to their input. Through such a **residual connection** the input reaches the next step directly, so a layer only has to learn what to change. **Layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through these parts one by one.
+# The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others.
 #
 # Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length.
 #
-# The figure shows both stacks, with the steps inside layer 1, but without the additions and layer norms. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
+# The figure shows both stacks, with the steps inside layer 1. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it, as we will see below.
 
 # %% tags=["hide-input"]
 from transformer.plots.layer_stacks import layer_stacks
@@ -260,22 +260,29 @@ Picture(
 from transformer.config import ModelConfig
 
 assert model.config.n_layers == model.config.n_heads == 4
-assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 2.9
 base = ModelConfig()
 assert (base.n_layers, base.n_heads) == (6, 8)
 
 # %% [markdown]
-# This model has 4 layers in each stack, 4 heads side by side in each attention step, and 2.9 million parameters. The paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
+# Two more parts, left out of the figure, keep such a deep stack trainable. Each step *adds* its result to its input: through this **residual connection** the input reaches the next step directly, so a layer only has to learn what to change. And **layer normalisation** keeps the vectors at a common scale. [Encoder and decoder layers](06_layers.ipynb) goes through all parts.
 #
 # After the last layer there is still one vector per token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**, and all of them together are the memory. `model.encode` returns it along with a mask, which marks the *padding* that fills up shorter sentences in a batch. Our batch of one sentence has none.
 
 # %%
 with torch.no_grad():
     memory, memory_mask = model.encode(source)
-memory.shape  # (batch, source, d_model)
+print("memory", tuple(memory.shape))  # (batch, source, d_model)
+
+config = model.config
+parameters = sum(p.numel() for p in model.parameters())
+print(f"{config.n_layers} layers in each stack,", end=" ")
+print(f"{config.n_heads} heads in each attention step,")
+print(f"{parameters:,} parameters in the whole model")
 
 # %% [markdown]
-# Does a word really get a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, position 4 counting from 0, so before the first layer its vector is the same in all of them. After the last layer, we compare each vector with that of the first sentence by **cosine similarity**, which is 1 if two vectors point the same way and 0 if they are at right angles. The fifth sentence has *dog* at that position, for comparison.
+# The model is small: the paper's base model has 6 layers, 8 heads and 65 million parameters (§3.1, §3.2.2 and Table 3).
+#
+# Does a word really get a different vector in each sentence? All occurrences of *light* share one row of the table. In the first four sentences below, *light* is also at the same position, so before the first layer its vector is the same in all of them. After the last layer, we compare each vector with that of the first sentence by **cosine similarity**, which is 1 if two vectors point the same way and 0 if they are at right angles. The fifth sentence has *dog* at that position.
 
 # %%
 sentences = [
@@ -307,24 +314,24 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. The other three are still much closer to the first than the vector of *dog* is, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* (a form of *hell*, "not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning. The second *light* is the closest to the first, although they mean different things, perhaps because their sentences differ in only one word.
+# One row of the table has become four different vectors. They are still much closer to each other than to that of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* ("not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the second *light* is the closest to the first, although they mean different things, perhaps because their sentences differ in only one word.
 #
 # ## The decoder predicts the next token
 #
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?*
 #
-# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the vocabulary: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are positive, and divides by their sum, so that they add up to one.
+# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the vocabulary, which in this model is the token's row of the embedding table again: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are positive, and divides by their sum, so that they add up to one.
 
 
 # %%
 @torch.no_grad()
-def next_token_probabilities(prefix, memory=memory):
+def next_token_probabilities(prefix, memory, memory_mask):
     x = model.decode(torch.tensor([prefix]), memory, memory_mask)
     logits = model.logits(x[0, -1])  # from the last position: (vocab_size,)
     return logits.softmax(dim=-1)
 
 
-probabilities = next_token_probabilities([BOS])
+probabilities = next_token_probabilities([BOS], memory, memory_mask)
 best = probabilities.topk(4)
 for token, p in zip(tokenizer.pieces(best.indices), best.values, strict=True):
     print(f"{token:8} {p:.2%}")
@@ -332,6 +339,7 @@ for token, p in zip(tokenizer.pieces(best.indices), best.values, strict=True):
 # %% tags=["remove-cell"]
 assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwei"]
 assert best.values[0] > 0.9
+assert [p.shape for p in model.parameters() if 8000 in p.shape] == [table.shape]
 
 # %% [markdown]
 # The model is almost sure of *Ein*. Why not *Eine*, which also means "a" but goes with feminine nouns? No noun has been generated yet, but the memory already contains a dog, and *Hund* is masculine. So a cat (*die Katze*, feminine) should change the prediction:
@@ -339,17 +347,16 @@ assert best.values[0] > 0.9
 # %%
 cat = torch.tensor([translator.encode("A cat runs across the field.")])
 with torch.no_grad():
-    cat_memory, _ = model.encode(cat)  # as long as our memory: same mask
-best = next_token_probabilities([BOS], cat_memory).topk(2)
+    cat_memory, cat_mask = model.encode(cat)
+best = next_token_probabilities([BOS], cat_memory, cat_mask).topk(2)
 for token, p in zip(tokenizer.pieces(best.indices), best.values, strict=True):
     print(f"{token:8} {p:.2%}")
 
 # %% tags=["remove-cell"]
-assert cat.shape == source.shape
 assert tokenizer.pieces(best.indices) == ["▁Eine", "▁Ein"] and best.values[0] > 0.8
 
 # %% [markdown]
-# It does. In both cases, the remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain. [Label smoothing](10_label_smoothing.ipynb) explains why.
+# It does. The remaining probability is spread thinly over thousands of tokens, because the model was trained never to be quite certain (see [Label smoothing](10_label_smoothing.ipynb)).
 #
 # To get a whole sentence, append the most probable token to the prefix, run the decoder again, and repeat this until it generates `<eos>`. This is **greedy search**. A model that generates one token at a time, each based on those before it, is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
@@ -358,7 +365,7 @@ assert tokenizer.pieces(best.indices) == ["▁Eine", "▁Ein"] and best.values[0
 def greedy_search(prefix):
     steps = []
     while prefix[-1] != EOS and len(prefix) < 40:
-        probabilities = next_token_probabilities(prefix)
+        probabilities = next_token_probabilities(prefix, memory, memory_mask)
         steps.append(probabilities)
         prefix = [*prefix, int(probabilities.argmax())]
     return prefix, torch.stack(steps)
@@ -371,7 +378,7 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# **Step through the translation.** For each step, the chart shows the prefix and the six most probable next tokens. Several long bars mean that there is more than one good way to continue. At which step is the model least certain?
+# **Step through the translation.** Several long bars mean that there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
 from transformer.plots.next_token import next_token_explorer
@@ -406,8 +413,8 @@ assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 
 # %%
 for word in ("Zwei", "Auf"):
-    output, _ = greedy_search([BOS, *tokenizer.encode(word)])
-    print(tokenizer.decode(output[1:-1]))
+    forced, _ = greedy_search([BOS, *tokenizer.encode(word)])
+    print(tokenizer.decode(forced[1:-1]))
 
 # %% tags=["remove-cell"]
 forced, _ = greedy_search([BOS, *tokenizer.encode("Zwei")])
@@ -418,54 +425,39 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # %% [markdown]
 # The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes fewer (see [Decoding](12_decoding.ipynb)).
 #
-# ## Training: all positions at once
-#
-# Inference takes one step per token, because each step needs the token generated by the previous one. In **training**, the correct translation is known, so the decoder can be given all of it at once and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
-#
-# At each position, the loss is the **cross-entropy**: the negative logarithm of the probability that the model gave to the correct token. Its gradient shows how every parameter of the model, from the output layer back to the embeddings, should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Thousands of such steps turned random numbers into this model. [Training](11_training.ipynb) shows how.
-#
-# If we feed the decoder its own translation, a single pass gives the probabilities of all eight steps:
-
-# %%
-output, steps = greedy_search([BOS])
-target = torch.tensor([output[:-1]])  # (batch, target): bos, translation
-with torch.no_grad():
-    logits = model(source, target)
-assert_close(logits[0].softmax(dim=-1), steps)
-logits.shape  # (batch, target, vocab_size)
-
-# %% [markdown]
-# In the package, this single pass takes two lines:
-
-# %%
-from transformer.model import Transformer
-
-# %% tags=["remove-input"]
-SourceCode(Transformer.forward)
-
-# %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? In the cross-attention of each layer, several **attention heads** read it. At every target position, each head assigns a weight to each source position; the weights are positive and sum to one. From each position of the memory, the head also computes a vector, the *value*, and it passes on the weighted average of these values.
+# How does the decoder find out that the source has a dog, or a cat? In the cross-attention of each layer, several **attention heads** read the memory. At every position of the prefix, each head assigns a weight to each source position; the weights are positive and sum to one. From each position of the memory, the head also computes a vector, the *value*, and it passes on the weighted average of these values.
 #
-# The package can record all weights while the model runs. We pick two cross-attention heads, one from layer 2 and one from layer 3. The code counts layers and heads from 0, the text and the figures from 1:
+# The package can record all weights while the model runs. Here are the two largest of the head from the top of this page, head 2 of layer 3, for both sentences, when the prefix is only `<bos>`. (The code counts layers and heads from 0, the text from 1.)
 
 # %%
 from transformer.inspection import record_attention
 
-with torch.no_grad(), record_attention(model) as recorded:
-    model(source, target)
-aligning = recorded["decoder.1.cross_attention"][0, 2]  # layer 2, head 3
-nouns = recorded["decoder.2.cross_attention"][0, 1]  # layer 3, head 2
-print(tuple(nouns.shape))  # (target, source)
-print(f"first row: sum {nouns[0].sum():.2f}, largest {nouns[0].max():.2f}")
+for sentence in (source, cat):
+    with torch.no_grad(), record_attention(model) as recorded:
+        model(sentence, torch.tensor([[BOS]]))
+    weights = recorded["decoder.2.cross_attention"][0, 1]  # (target, source)
+    largest = weights[0].topk(2)
+    pieces = tokenizer.pieces(sentence[0, largest.indices])
+    print(pieces, largest.values)
+
+# %% tags=["remove-cell"]
+assert pieces[0] == "▁cat" and largest.values[0] > 0.8
 
 # %% [markdown]
-# In the heat maps below, each row is a German token being predicted, each column is an English token, and a light cell means a large weight. The first head aligns word by word: *Ein* attends to *A*, *das* to *the*. The second is the head from the top of this page. Here *Ein* attends to *dog*, and all of *über das Feld* to *field*. For the articles, this makes sense: the noun determines whether to use *ein* or *eine*, and *das*, *den* or *die*.
+# Before any German noun exists, this head has already looked up the English one, whose translation determines whether to use *Ein* or *Eine*.
+#
+# The heat maps below show two heads for the whole translation; a light cell means a large weight. Each row is labelled with the German token that is being *predicted*. Its weights are computed one position earlier, from the tokens before it: the row *Ein* is computed at `<bos>`, the row *Hund* at *Ein*. Compare the rows of *Ein* and *das*: the first head attends to the English article, the second to the noun.
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
 
+target = torch.tensor([output[:-1]])  # <bos> and the translation
+with torch.no_grad(), record_attention(model) as recorded:
+    model(source, target)
+aligning = recorded["decoder.1.cross_attention"][0, 2]  # layer 2, head 3
+nouns = recorded["decoder.2.cross_attention"][0, 1]  # layer 3, head 2
 german, english = (
     [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
     for tokens in (output[1:], ids)
@@ -494,8 +486,9 @@ Row(
         ),
     ),
     caption=(
-        "Attention weights of two heads, German rows by English columns. The first "
-        "aligns word by word; the second mostly attends to the nouns."
+        "Attention weights of two heads. A row is the German token that is being predicted, "
+        "a column an English token. The first head aligns word by word; the second mostly "
+        "attends to the nouns."
     ),
 )
 
@@ -508,109 +501,47 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# No one told the model which words correspond: its only training signal was the loss on the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# The first head aligns word by word. The second attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. And here is how the word order can change: each target position has its own weights for all source positions, so no order is built in.
 #
-# ## Why not a recurrent network?
+# No one told the model which words correspond; it was only trained to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
-# Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants were the **LSTM** and the **GRU**, which learn how much of the old state to keep, so that information survives for longer. Recurrent networks have three weaknesses. The first led to attention, the other two to the Transformer, which has no recurrence at all.
+# ## Training: all positions at once
 #
-# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from. The Transformer's memory likewise has one vector for each token.
+# Inference takes one step per token, because each step needs the token generated by the previous one. In **training**, the correct translation is known, so the decoder can be given all of it at once and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
 #
-# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, it takes a single step: the path has length one (§4, Table 1):
-
-# %% tags=["hide-input"]
-from transformer.plots.path_length import path_length
-
-words = "the dogs that we saw today were tired".split()
-Picture(
-    path_length(words, start=1, end=6),
-    alt=(
-        "The sentence 'the dogs that we saw today were tired' twice. Above, in a "
-        "recurrent network, five arrows lead from dogs, one word at a time, to were. "
-        "Below, in self-attention, a single arrow leads from dogs straight to were."
-    ),
-    caption=(
-        "To get from “dogs” to “were”, information takes one step per word in a "
-        "recurrent network, and a single step in self-attention."
-    ),
-)
-
-# %% [markdown]
-# How much does the path's length matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure this gradient in an untrained GRU and an untrained self-attention layer, because that is where training starts.
-
+# Does one pass really give the same probabilities as eight runs? We try it with the model's own translation:
 
 # %%
-def gradient_by_distance(layer_output, x):
-    """Size of the last output's gradient with respect to each earlier input."""
-    last = layer_output[:, -1].sum()  # one number: over sentences and features
-    gradient = torch.autograd.grad(last, x)[0]  # the shape of x
-    size = gradient.norm(dim=-1).mean(dim=0)  # of each position: (length,)
-    return size.flip(0)[1:].tolist()  # at distance 1, 2, …, without 0
-
-
-torch.manual_seed(0)
-x = torch.randn(100, 41, 64, requires_grad=True)  # (batch, length, features)
-gru = nn.GRU(64, 64, batch_first=True)
-attention = nn.MultiheadAttention(64, num_heads=1, batch_first=True)
-by_gru = gradient_by_distance(gru(x)[0], x)
-by_attention = gradient_by_distance(attention(x, x, x)[0], x)
-
-# %% [markdown]
-# The vertical axis is logarithmic, so exponential decay appears as a falling straight line. With every further token, the gradient of the GRU is multiplied by about 0.6: the gradient **vanishes**. Look at where the lines cross, and at what is left after 20 tokens.
-
-# %% tags=["hide-input"]
-from transformer.plots.gradient_decay import gradient_decay
-
-Picture(
-    gradient_decay(
-        {"GRU": by_gru, "self-attention": by_attention},
-    ),
-    alt=(
-        "Size of the gradient against the distance from 1 to 40 tokens, on a "
-        "logarithmic axis. The GRU begins highest, at about 1, and falls along a "
-        "straight line below 0.0001 after 20 tokens. Self-attention is level at about "
-        "0.1."
-    ),
-    caption=(
-        "Gradient of the last output in untrained layers. In the GRU, it decays exponentially "
-        "with distance until it leaves the chart; in self-attention, it stays level."
-    ),
-)
-
-# %%
-for i in (0, 3, 4, 19):
+target = torch.tensor([output[:-1]])  # (batch, target): bos, translation
+with torch.no_grad():
+    logits = model(source, target)
+print(tuple(logits.shape))  # (batch, target, vocab_size)
+at_once = logits[0].softmax(dim=-1)
+for i, token in enumerate(output[1:]):
     print(
-        f"distance {i + 1:2}: GRU {by_gru[i]:.5f}, attention {by_attention[i]:.5f}"
+        f"{tokenizer.pieces([token])[0]:7}"
+        f" step by step {steps[i, token]:.4f},"
+        f" at once {at_once[i, token]:.4f}"
     )
-
-# %% tags=["remove-cell"]
-assert (
-    by_gru[3] > by_attention[3] and by_gru[4] < by_attention[4]
-)  # they cross between 4 and 5
-assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
-assert max(by_attention) < 1.3 * min(by_attention)
-assert abs((by_gru[19] / by_gru[0]) ** (1 / 19) - 0.6) < 0.03
-longer = torch.randn(10, 410, 64, requires_grad=True)  # ten times as long
-by_longer = gradient_by_distance(attention(longer, longer, longer)[0], longer)
-assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
+assert_close(at_once, steps)
 
 # %% [markdown]
-# Up to a distance of four tokens, the GRU's gradient is larger; at 20, attention's is more than a thousand times as large. Attention's gradient depends not on the distance but on the length: an untrained layer spreads its weight almost evenly over all 41 tokens, and in a text ten times as long each would get about a tenth as much. A trained recurrent network can carry information much further, but it has to *learn* to do so, and at the start of training almost no gradient gets across such distances.
+# It does. For example, *rennt* is predicted from `<bos> Ein Hund` either way: in the single pass the later tokens are there, too, but the mask hides them.
 #
-# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, also in the decoder. This is the paper's main argument (§1), and what made training on far more text affordable.
-#
-# The paper sums up the comparison in its Table 1, for $n$ tokens and vectors of size $d$, up to constant factors. Here are two of its rows:
-#
-# | layer | operations per layer | sequential steps | longest path |
-# |---|---|---|---|
-# | self-attention | $n^2 \cdot d$ | 1 | 1 |
-# | recurrent | $n \cdot d^2$ | $n$ | $n$ |
-#
-# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. In a sentence, $n$ is much smaller than $d$ (512 in the paper), so attention is cheap. For whole books, this quadratic cost is one of the field's main problems.
+# In the package, this single pass takes two lines:
+
+# %%
+from transformer.model import Transformer
+
+# %% tags=["remove-input"]
+SourceCode(Transformer.forward)
+
+# %% [markdown]
+# At each position, the loss is the **cross-entropy**: the negative logarithm of the probability that the model gave to the correct token. Its gradient shows how every parameter should change to make the correct tokens more probable, and **gradient descent** takes a small step in that direction. Thousands of such steps turned random numbers into this model. [Training](11_training.ipynb) shows how.
 #
 # ## Encoder-only and decoder-only models
 #
-# Each half of the Transformer has become a family of models in its own right. The families differ in which positions may attend to which. In the grids below, each row is a token that the model reads, and the filled cells are the tokens that it may attend to. In an encoder, every position sees the whole sentence. In a decoder, each position sees only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see every position of the encoder's memory.
+# Each half of the Transformer has become a family of models of its own; what distinguishes them is the mask. In an encoder, every position sees the whole sentence; in a decoder, only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see the whole memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -636,7 +567,8 @@ Row(
         alt="The same prefix by four English words, all cells filled.",
     ),
     caption=(
-        "Each row is a position, which may attend to the green cells but not to those with a ×. "
+        "Each row is a position, labelled with the token that it reads. It may attend to the "
+        "green cells but not to those with a ×. "
         "Only the decoder's self-attention hides later positions."
     ),
 )
@@ -644,11 +576,142 @@ Row(
 # %% [markdown]
 # | family | for example | suited to |
 # |---|---|---|
-# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | classification, tagging and retrieval: each token's vector reflects both sides of its context |
-# | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
+# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | classification and retrieval: each vector reflects both sides of its context |
+# | decoder-only | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text: the prompt is the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# Most of today's chatbots are decoder-only. In a conversation, instruction and answer form a single text, so one stack with one task, predicting the next token, is enough. And any text can serve as training data as it is: every token of it is one to predict. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
+# Most of today's chatbots are decoder-only: instruction and answer form a single text, and any text can serve as training data. [The Transformer family](15_transformer_family.ipynb) builds these models from the same parts.
+#
+# ## Why not a recurrent network?
+#
+# Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants, the **LSTM** and the **GRU**, learn how much of the old state to keep. Recurrent networks have three weaknesses. The first led to attention, the other two to the Transformer, which has no recurrence at all.
+#
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from.
+#
+# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, it takes a single step: the path has length one (§4, Table 1):
+
+# %% tags=["hide-input"]
+from transformer.plots.path_length import path_length
+
+words = "the dogs that we saw today were tired".split()
+Picture(
+    path_length(words, start=1, end=6),
+    alt=(
+        "The sentence 'the dogs that we saw today were tired' twice. Above, in a "
+        "recurrent network, five arrows lead from dogs, one word at a time, to were. "
+        "Below, in self-attention, a single arrow leads from dogs straight to were."
+    ),
+    caption=(
+        "To get from “dogs” to “were”, information takes one step per word in a "
+        "recurrent network, and a single step in self-attention."
+    ),
+)
+
+# %% [markdown]
+# How much does the path's length matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. The figure shows how much arrives in *untrained* layers, because that is where training starts: a GRU with PyTorch's default initialisation, the same GRU after we add 3 to the bias of the gate that keeps the old state, and self-attention. The vertical axis is logarithmic, so exponential decay is a falling straight line. Compare the slopes of the two GRUs.
+
+# %% tags=["hide-input"]
+from copy import deepcopy
+
+from transformer.plots.gradient_decay import gradient_decay
+
+
+def gradient_by_distance(layer_output, x):
+    """Size of the last output's gradient with respect to each earlier input."""
+    last = layer_output[:, -1].sum()  # one number: over sentences and features
+    gradient = torch.autograd.grad(last, x)[0]  # the shape of x
+    size = gradient.norm(dim=-1).mean(dim=0)  # of each position: (length,)
+    return size.flip(0)[1:].tolist()  # at distance 1, 2, …, without 0
+
+
+torch.manual_seed(0)
+x = torch.randn(100, 41, 64, requires_grad=True)  # (batch, length, features)
+gru = nn.GRU(64, 64, batch_first=True)
+attention = nn.MultiheadAttention(64, num_heads=1, batch_first=True)
+keeping = deepcopy(gru)
+with torch.no_grad():
+    keeping.bias_ih_l0[64:128] += 3  # the update gate, which keeps the old state
+gradients = {
+    "GRU": gradient_by_distance(gru(x)[0], x),
+    "GRU, bias + 3": gradient_by_distance(keeping(x)[0], x),
+    "self-attention": gradient_by_distance(attention(x, x, x)[0], x),
+}
+Picture(
+    gradient_decay(gradients),
+    alt=(
+        "Size of the gradient against the distance from 1 to 40 tokens, on a "
+        "logarithmic axis. The GRU begins highest, at about 1, and falls along a "
+        "straight line below 0.0001 after 20 tokens. The GRU with the larger bias "
+        "begins at about 0.3 and falls along a much flatter straight line to 0.03 at 40 "
+        "tokens. Self-attention is level at about 0.1."
+    ),
+    caption=(
+        "Gradient of the last output in untrained layers. In both GRUs, it decays "
+        "exponentially with distance, but at different rates; in self-attention, it stays "
+        "level."
+    ),
+)
+
+# %%
+print("distance        ", *(f"{n:7}" for n in (1, 5, 20, 40)))
+for name, sizes in gradients.items():
+    print(f"{name:16}", *(f"{sizes[n - 1]:7.5f}" for n in (1, 5, 20, 40)))
+
+# %% tags=["remove-cell"]
+by_gru, by_keeping, by_attention = gradients.values()
+assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
+assert 0.7 < by_keeping[19] / by_attention[19] < 1
+assert 3 < by_gru[0] / by_keeping[0] < 5
+assert max(by_attention) < 1.3 * min(by_attention)
+for sizes, factor in ((by_gru, 0.6), (by_keeping, 0.945)):
+    assert abs((sizes[19] / sizes[0]) ** (1 / 19) - factor) < 0.03
+assert abs((by_keeping[39] / by_keeping[19]) ** (1 / 20) - 0.95) < 0.005
+longer = torch.randn(10, 410, 64, requires_grad=True)  # ten times as long
+by_longer = gradient_by_distance(attention(longer, longer, longer)[0], longer)
+assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
+
+# %% [markdown]
+# In the first GRU, every further token multiplies the gradient by about 0.6: the gradient **vanishes**, and at 20 tokens attention's is more than a thousand times as large. With the larger bias, the factor is about 0.95, and at 20 tokens the gradient is close to attention's. In return, this GRU takes in less of each new word: at distance 1, its gradient is a quarter of the first GRU's. So initialisation can slow the decay, as training can, but in both GRUs it is exponential.
+#
+# Attention's gradient depends not on the distance but on the length: an untrained layer spreads its weight almost evenly over all 41 tokens, and in a text ten times as long, each gets about a tenth as much.
+#
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention processes all positions at the same time, in the encoder and, during training, also in the decoder. This is the paper's main argument (§1), and what made training on far more text affordable.
+#
+# Two rows of the paper's Table 1 sum up the comparison, for $n$ tokens and vectors of size $d$, up to constant factors:
+#
+# | layer | operations per layer | sequential steps | longest path |
+# |---|---|---|---|
+# | self-attention | $n^2 \cdot d$ | 1 | 1 |
+# | recurrent | $n \cdot d^2$ | $n$ | $n$ |
+#
+# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices, $4nd^2$ more ([chapter 3](03_multi_head_attention.ipynb) counts all of them). On 40 tokens, with the paper's $d = 512$, attention then does about 70% of the work of a GRU, which takes $6nd^2$. We time both on a single core:
+
+# %%
+from time import process_time
+from timeit import repeat
+
+
+@torch.no_grad()
+def milliseconds(call):  # of the CPU, the shortest of three
+    return 1000 * min(repeat(call, "", process_time, 3, 1, globals()))
+
+
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # one core
+gru = nn.GRU(512, 512, batch_first=True)
+attention = nn.MultiheadAttention(512, num_heads=8, batch_first=True)
+for n in (40, 400, 6000):
+    x = torch.randn(1, n, 512)
+    by_gru = milliseconds("gru(x)")
+    by_attention = milliseconds("attention(x, x, x, need_weights=False)")
+    print(f"{n:4} tokens: GRU {by_gru:5.1f} ms, attention {by_attention:5.1f} ms")
+
+# %% tags=["remove-cell"]
+torch.set_num_threads(threads)
+assert round((4 * 40 * 512**2 + 2 * 40**2 * 512) / (6 * 40 * 512**2), 1) == 0.7
+
+# %% [markdown]
+# Your times will differ. On 40 tokens, attention's lead is larger than its 70% of the work explains: even a single core computes one large matrix product faster than forty small ones in a row, and a GPU gains much more. But the GRU's time grows in proportion to the length, and attention's faster: on 6,000 tokens, attention is the slower one. For whole books, this quadratic cost is one of the field's main problems.
 #
 # ## What goes wrong in practice
 #
@@ -672,7 +735,9 @@ assert station == "Jemand befindet sich am Bahnhof."
 torch.manual_seed(0)
 for mode in (True, False):
     model.train(mode)
-    runs = [next_token_probabilities([BOS]).max() for _ in range(4)]
+    runs = [
+        next_token_probabilities([BOS], memory, memory_mask).max() for _ in range(4)
+    ]
     print(f"training={mode!s:5} ", torch.stack(runs))
 
 # %% tags=["remove-cell"]
@@ -764,7 +829,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. In practice both need more: with its projections, attention takes about $4nd^2$ at this length, and a GRU, with six matrix products per step, $6nd^2$. On a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. The $4nd^2$ that the table leaves out use up most of this lead. But on a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
@@ -787,8 +852,8 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # - Translate ten captions of your own. Which words are cut into several tokens?
 # - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
-# - Where the attention weights are recorded, choose other layers and heads. Which head aligns the words best, and which seems to do something else entirely?
-# - The model can also score a translation that it did not write. With teacher forcing, one pass gives the probability of each of its tokens; add up their logarithms. Compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.")
+# - Record the weights of other layers and heads. Which head aligns the words best, and which seems to do something else entirely?
+# - The model can also score a translation that it did not write: one pass gives the probability of each of its tokens; add up their logarithms. Compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.")
 #
 # ## Going further
 #
