@@ -114,6 +114,8 @@ assert weights[german.index("einem"), english.index("hat")] > 0.9
 
 # %% tags=["hide-input", "imports"]
 from textwrap import fill
+from time import process_time
+from timeit import repeat
 
 import torch
 from torch import nn
@@ -652,12 +654,13 @@ Picture(
     ),
 )
 
-# %%
+# %% tags=["hide-input"]
 print("distance        ", *(f"{n:7}" for n in (1, 5, 20, 40)))
 for name, sizes in gradients.items():
     print(f"{name:16}", *(f"{sizes[n - 1]:7.5f}" for n in (1, 5, 20, 40)))
 
 # %% tags=["remove-cell"]
+threads = torch.get_num_threads()
 by_gru, by_keeping, by_attention = gradients.values()
 assert by_gru[19] < 1e-4 and by_attention[19] > 1000 * by_gru[19]
 assert 0.7 < by_keeping[19] / by_attention[19] < 1
@@ -686,17 +689,13 @@ assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 #
 # The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices, $4nd^2$ more ([chapter 3](03_multi_head_attention.ipynb) counts all of them). On 40 tokens, with the paper's $d = 512$, attention then does about 70% of the work of a GRU, which takes $6nd^2$. We time both on a single core:
 
+
 # %%
-from time import process_time
-from timeit import repeat
-
-
 @torch.no_grad()
 def milliseconds(call):  # of the CPU, the shortest of three
     return 1000 * min(repeat(call, "", process_time, 3, 1, globals()))
 
 
-threads = torch.get_num_threads()
 torch.set_num_threads(1)  # one core
 gru = nn.GRU(512, 512, batch_first=True)
 attention = nn.MultiheadAttention(512, num_heads=8, batch_first=True)
