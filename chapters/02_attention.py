@@ -97,9 +97,11 @@ Picture(
 )
 
 # %% tags=["hide-input", "imports"]
+import itertools
 import math
 
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
 # %% [markdown]
@@ -118,7 +120,7 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*; the information from *tired* is in the query.
+# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*. We look at the second of two steps: in an earlier attention layer, *it* has attended to *tired* and taken over its information, by the mechanism that follows. Now this information is in the query.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -210,6 +212,28 @@ Captioned(
 )
 
 # %% [markdown]
+# **Now move the values, too.** This figure has one plane for the query and three keys, and another for their values and the output: the thicker the line from the output to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query as long as you can: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle? (Here the scores are divided by $\sqrt 2$, which makes the weights softer. You can turn that off.)
+#
+# <div class="widget" data-widget="attention">
+#
+# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
+#
+# The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
+#
+# | | key | score | weight | value |
+# |---|---|---|---|---|
+# | 1 | (2.0, -0.5) | 1.48 | 0.65 | (2.0, 1.5) |
+# | 2 | (0.0, 1.8) | 0.76 | 0.32 | (-2.0, 1.0) |
+# | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
+#
+# </div>
+#
+# <details><summary>Where the output goes</summary>
+#
+# With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside it.
+#
+# </details>
+#
 # ## Queries, keys and values are computed
 #
 # In a model, nobody writes keys by hand. Every word already has a vector $x$ of $d_\text{model}$ numbers: its embedding, or what earlier layers have made of it ([chapter 1](01_translation.ipynb)). Three trained matrices turn this one vector into three, one for each role:
@@ -218,7 +242,7 @@ Captioned(
 #
 # Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (being alive), what *dog* contributes once it is found (*er*), and what *dog* itself is looking for are three different things. If one matrix served for queries and keys, the score of *dog* for *it* would equal that of *it* for *dog*.
 #
-# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. We assume that earlier layers have already put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The earlier layer has put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
 
 # %%
 x = torch.tensor(
@@ -258,7 +282,7 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter solves this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. In that case, trained models often put most of it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
+# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter is about this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. In that case, trained models often put most of it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -281,6 +305,62 @@ Picture(
 #
 # **Who decides what *it* should attend to?** Nobody directly. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
+# We can watch this happen. In our eight sentences, a dog or a cat left the cheese or the milk, because it was tired or sour. German calls the cat *sie* (*die Katze*) and the cheese *er* (*der Käse*), so *tired* and *sour* alone don't give away the pronoun: *it* has to find the right noun.
+
+# %%
+one_hot = torch.eye(2)
+sentences, labels = [], []
+for animal, food, sour in itertools.product((0, 1), repeat=3):
+    sentence = x.clone()
+    sentence[0, 2:4] = one_hot[animal]  # er (dog) or sie (cat)
+    sentence[2, 2:4] = one_hot[food]  # er (cheese) or sie (milk)
+    sentence[4, 4:] = one_hot[sour]  # it was tired or sour
+    sentences.append(sentence)
+    labels.append(food if sour else animal)  # 0: er, 1: sie
+sentences = torch.stack(sentences)  # (8 sentences, 5 words, 6)
+labels = torch.tensor(labels)  # (8,)
+
+# %% [markdown]
+# The three matrices start as small random numbers. The output of *it* serves as the logits of *er* and *sie*, and the loss sees nothing but the right pronoun. We print how much *it* attends to *dog* in the first sentence from the top, and to *milk* in the second:
+
+# %%
+torch.manual_seed(0)
+matrices = (0.1 * torch.randn(3, 6, 2)).requires_grad_()
+optimizer = torch.optim.SGD([matrices], lr=1)
+for step in range(51):
+    q, k, v = (sentences @ matrix for matrix in matrices)  # (8, 5, 2)
+    weights = (q @ k.transpose(1, 2)).softmax(dim=-1)  # (8, 5, 5)
+    logits = (weights @ v)[:, 4]  # of "it", (8, 2)
+    loss = F.cross_entropy(logits, labels)
+    if step % 10 == 0:
+        to_dog, to_milk = weights[2, 4, 0], weights[3, 4, 2]
+        print(f"step {step:2}  loss {loss:.2f}", end="  ")
+        print(f"dog {to_dog:.2f}  milk {to_milk:.2f}")
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+# %% tags=["remove-cell"]
+assert (logits.argmax(dim=-1) == labels).all() and loss < 0.1
+found = [weights[i, 4, 2 if i % 2 else 0] for i in range(8)]  # the right nouns
+assert min(found) > 0.9
+for seed in range(5):
+    torch.manual_seed(seed)
+    start = (0.1 * torch.randn(3, 6, 2)).requires_grad_()
+    other = torch.optim.SGD([start], lr=1)
+    for step in range(51):
+        q, k, v = (sentences @ matrix for matrix in start)
+        weights = (q @ k.transpose(1, 2)).softmax(dim=-1)
+        if step == 0:
+            assert (weights[:, 4] - 0.2).abs().max() < 0.02
+        other.zero_grad()
+        F.cross_entropy((weights @ v)[:, 4], labels).backward()
+        other.step()
+    assert min(weights[i, 4, 2 if i % 2 else 0] for i in range(8)) > 0.9
+
+# %% [markdown]
+# At first *it* attends to all five words about equally. After 50 steps, it gives nearly all of its weight to the noun that we would look up, although no label mentions a noun or a weight.
+#
 # ## Why the scores are scaled
 #
 # We have left out only one step of the paper's formula: dividing the scores by $\sqrt{d_k}$. With it, we get **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -289,150 +369,125 @@ Picture(
 #
 # With $n$ queries and $m$ keys, $Q$ is $n \times d_k$, $K$ is $m \times d_k$ and $V$ is $m \times d_v$. So $Q K^\top$ is $n \times m$, the softmax runs along its rows, and the output is $n \times d_v$.
 #
-# Why divide? In our example it would only lower the weight of *dog* from 0.75 to 0.60, but the paper's base model has $d_k = 64$ (§3.2.2). To see the effect, we draw random queries and keys whose components have mean 0 and variance 1, as the paper assumes in footnote 4. For each of 1,000 queries, we compute the scores of 16 keys:
+# Why divide? In our example it would only lower the weight of *dog* from 0.75 to 0.60, but the paper's base model has $d_k = 64$ (§3.2.2). To see what happens there at the start of training, we draw random queries and keys whose components have mean 0 and variance 1, as the paper assumes in footnote 4. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
 def random_scores(d_k):
-    query = torch.randn(1000, 1, d_k, requires_grad=True)
+    query = torch.randn(1000, 1, d_k)
     key = torch.randn(1000, 16, d_k)
-    return query, (query * key).sum(dim=-1)  # scores: (1000, 16)
+    return (query * key).sum(dim=-1)  # (1000, 16)
 
 
 torch.manual_seed(0)
 for d_k in (4, 16, 64, 256):
-    _, scores = random_scores(d_k)
-    print(f"d_k = {d_k:3}: standard deviation {scores.std().item():4.1f}")
+    deviation = random_scores(d_k).std().item()
+    print(f"d_k = {d_k:3}: standard deviation {deviation:4.1f}")
 
 # %% tags=["remove-cell"]
 dog = (query @ key.T / math.sqrt(2)).softmax(dim=-1)[4, 0]  # "it", scaled
 assert_close(dog, torch.tensor(0.60), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products (§3.2.1, footnote 4). The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
+# The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
-# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**. The paper suspects that its gradients are then extremely small, which is bad for training. The derivative of a weight $w_i$ with respect to its own score is $w_i (1 - w_i)$; with respect to the score of another key $j$, it is $-w_i w_j$. If one weight is near 1 and the others are near 0, all these products are near 0.
+# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and it hardly learns. The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
 #
-# For each query, we measure the largest of its 16 weights. Training can change this weight only through the query and the keys, so we also measure its gradient *with respect to the query*. By the chain rule, it is a weighted sum of the keys, with the derivatives above as weights. The function returns the median of this weight and the quartiles of the gradient's norm over the 1,000 queries.
+# So for each query we take its largest weight $w$, and count the query as saturated if $w > 0.99$. We also compute $w (1 - w)$, which measures how strongly $w$ still reacts to its own score:
 
 
 # %%
-def largest_weight(d_k, divisor):
-    query, scores = random_scores(d_k)
-    largest = (scores / divisor).softmax(dim=-1).amax(dim=-1)  # (1000,)
-    (gradient,) = torch.autograd.grad(largest.sum(), query)
-    norm = gradient.norm(dim=-1).flatten()  # (1000,)
-    quartiles = norm.quantile(torch.tensor([0.25, 0.5, 0.75]))
-    return largest.median().item(), quartiles.tolist()
+def saturation(d_k, divisor):
+    scores = random_scores(d_k) / divisor
+    w = scores.softmax(dim=-1).amax(dim=-1)  # (1000,)
+    saturated = (w > 0.99).float().mean().item()
+    return saturated, (w * (1 - w)).median().item()
 
 
 torch.manual_seed(0)
 sizes = [2**n for n in range(1, 11)]  # d_k = 2, 4, ..., 1024
-unscaled = [largest_weight(d_k, divisor=1) for d_k in sizes]
-scaled = [largest_weight(d_k, divisor=math.sqrt(d_k)) for d_k in sizes]
-
-# %% [markdown]
-# The solid lines are without scaling. Follow them from left to right: as $d_k$ grows, the median of the largest weight rises to 1. In the second chart, the lines are median norms of the gradient, and each shaded band contains the middle half of the queries. The dashed lines, with scaling, stay level in both charts: the softmax behaves the same at every $d_k$.
+unscaled = [saturation(d_k, 1) for d_k in sizes]
+scaled = [saturation(d_k, math.sqrt(d_k)) for d_k in sizes]
+for d_k in (64, 512):
+    for name, line in (("unscaled", unscaled), ("scaled", scaled)):
+        saturated, slope = line[sizes.index(d_k)]
+        print(f"{d_k:3} {name:8} {saturated:4.0%} saturated,", end=" ")
+        print(f"w(1 - w): {slope:.4f}")
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
 labels = {"q·k": unscaled, "q·k / √$d_k$": scaled}
-gradient_curves = curves(
-    sizes,
-    {label: [norms[1] for _, norms in line] for label, line in labels.items()},
-    "$d_k$",
-    "Gradient norm of the largest weight",
-    log2_x=True,
-)
-(axes,) = gradient_curves.axes
-for line, (_, results) in zip(axes.lines[:2], labels.items(), strict=True):
-    low, _, high = zip(*(norms for _, norms in results), strict=True)
-    axes.fill_between(sizes, low, high, color=line.get_color(), alpha=0.25, lw=0)
-axes.set_ylim(0, 2.3)
 Row(
     Picture(
         curves(
             sizes,
-            {
-                label: [weight for weight, _ in line]
-                for label, line in labels.items()
-            },
+            {label: [share for share, _ in line] for label, line in labels.items()},
             "$d_k$",
-            "Largest weight (median)",
+            "Share of saturated queries",
             log2_x=True,
         ),
         alt=(
-            "Largest weight (median over the queries) against d_k from 2 to 1024. Without scaling it rises from "
-            "0.25 to 1; divided by the root of d_k it stays at about 0.2."
+            "Share of saturated queries against d_k from 2 to 1024. Without scaling "
+            "it is almost 0 up to 8, 0.3 at 64 and 0.8 at 1024; divided by the root "
+            "of d_k it is 0 throughout."
         ),
     ),
     Picture(
-        gradient_curves,
+        curves(
+            sizes,
+            {label: [slope for _, slope in line] for label, line in labels.items()},
+            "$d_k$",
+            "$w (1 - w)$, median",
+            log2_x=True,
+        ),
         alt=(
-            "Norm of the gradient with respect to the query against d_k from 2 to "
-            "1024. Without scaling the median rises to about 1 at d_k = 32 and falls "
-            "to almost 0 from 512 on. The band of the middle half of the queries widens "
-            "until it reaches from 0 to more than 2 at 128, and then falls, too. Divided by the root of d_k, the "
-            "median is level at about 0.2, and the band is narrow."
+            "Median of w (1 − w) against d_k from 2 to 1024. Without scaling it is "
+            "about 0.2 up to 16, then falls to 0.06 at 64 and to almost 0 from 256 "
+            "on. Divided by the root of d_k it is level at about 0.17."
         ),
     ),
     caption=(
-        "The largest of 16 weights, and the norm of its gradient with respect to the "
-        "query (line: median; band: middle half of the queries). With scaling, neither "
-        "depends on the width of the keys."
+        "How many of 1,000 queries are saturated, and how strongly the largest of "
+        "16 weights reacts to its score. With scaling, neither depends on the width "
+        "of the keys."
     ),
 )
 
-# %%
-for d_k in (64, 512):
-    for name, line in (("unscaled", unscaled), ("scaled", scaled)):
-        low, median, high = line[sizes.index(d_k)][1]
-        print(f"{d_k:3} {name:8} quartiles {low:.3f}, {median:.3f}, {high:.3f}")
-
 # %% tags=["remove-cell"]
-level = [norms[1] for _, norms in scaled]
-assert max(level) < 1.25 * min(level)
-at = {d_k: norms for d_k, (_, norms) in zip(sizes, unscaled, strict=True)}
-assert at[64][0] < 0.06 and at[64][2] > 1.8 and at[64][1] > 3 * level[5]
-assert (
-    at[128][1] > level[6] and at[256][1] < level[7] and at[512][1] < level[8] / 10
-)
-assert at[512][0] < 1e-4 and at[512][2] > 0.5
-for _, (low, _, high) in scaled[3:]:
-    assert high < 1.7 * low
+at = dict(zip(sizes, unscaled, strict=True))
+assert 0.28 < at[64][0] < 0.32 and 0.66 < at[512][0] < 0.71  # 3 in 10, two thirds
+assert all(share == 0 for share, _ in scaled)
+slopes = [slope for _, slope in scaled]
+assert max(slopes[3:]) < 1.06 * min(slopes[3:]) and max(slopes) < 1.25 * min(slopes)
+assert all(at[d_k][1] > slopes[i] for i, d_k in enumerate(sizes[:4]))  # up to 16
+assert slopes[5] > 2 * at[64][1] and slopes[8] > 100 * at[512][1]
+
+
+# The gradient with respect to the query (in the fold).
+def query_gradients(d_k, divisor):
+    query = torch.randn(1000, 1, d_k, requires_grad=True)
+    scores = (query * torch.randn(1000, 16, d_k)).sum(dim=-1)
+    largest = (scores / divisor).softmax(dim=-1).amax(dim=-1)
+    (gradient,) = torch.autograd.grad(largest.sum(), query)
+    return gradient.norm(dim=-1).flatten()
+
 
 torch.manual_seed(0)
-wide_query, scores = random_scores(512)
-largest = scores.softmax(dim=-1).amax(dim=-1)
-(gradient,) = torch.autograd.grad(largest.sum(), wide_query)
-norm = gradient.norm(dim=-1).flatten()
-best, second = scores.topk(2).values.unbind(dim=-1)
-has_gradient = norm > norm.quantile(0.75)
-assert (best - second)[has_gradient].max() < 5 < (best - second).median()
+norms = {d_k: query_gradients(d_k, 1) for d_k in (64, 512)}
+scaled_norms = {d_k: query_gradients(d_k, math.sqrt(d_k)) for d_k in (64, 512)}
+assert norms[64].median() > 2 * scaled_norms[64].median()
+assert norms[512].median() < scaled_norms[512].median() / 10
+assert norms[512].quantile(0.9) > 5 * scaled_norms[512].median()
+for norm in scaled_norms.values():
+    assert norm.quantile(0.75) < 1.7 * norm.quantile(0.25)
 
 # %% [markdown]
-# Without scaling, the gradient isn't small for every query, but it varies widely. It even rises at first, because the keys get longer with $d_k$. At $d_k = 64$, a quarter of the queries get a norm of less than 0.06 and another quarter more than 1.8. With scaling, most get about the same. At 512, the median without scaling is less than a tenth of the median with it, because a query gets a gradient only if its best two scores happen to be close.
+# The solid lines are without scaling. Up to $d_k = 16$ nothing is wrong, but at the paper's 64, three queries in ten are saturated, and at 512 more than two thirds. With scaling (dashed), none is, at any width. Training could in principle make $W^Q$ and $W^K$ smaller, but a saturated softmax hardly tells it to. **The division makes the softmax start equally soft at every width, so that training can start.**
 #
-# **Move the query, the keys and the values.** The figure has one plane for the query and three keys, and another for their values and the output: the thicker the line from the output to a value, the more weight the value has. Drag a dot, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten the query to nothing. Where is the output now, and can it ever leave the triangle?
+# <details><summary>And the gradient with respect to the query?</summary>
 #
-# <div class="widget" data-widget="attention">
-#
-# *This figure is interactive in the [online book](https://transformer-course.github.io/transformer-course/chapters/02_attention.html) (with JavaScript) and in the notebook (run the next cell). Its initial state:*
-#
-# The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.70, 1.25).
-#
-# | | key | score | weight | value |
-# |---|---|---|---|---|
-# | 1 | (2.0, -0.5) | 1.48 | 0.65 | (2.0, 1.5) |
-# | 2 | (0.0, 1.8) | 0.76 | 0.32 | (-2.0, 1.0) |
-# | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
-#
-# </div>
-#
-# <details><summary>Where the output goes</summary>
-#
-# With a long query, it ends up at the value whose key has the largest dot product. With a query of length zero, it is at the centre of the dashed triangle. It never leaves the triangle, because an average with positive weights always lies inside it.
+# Training changes the weights only through queries and keys. By the chain rule, the gradient of a weight with respect to its query is a sum of the keys, each multiplied by one of the derivatives above. Without scaling, these factors shrink as $d_k$ grows, but the keys get longer. So most queries get almost no gradient and a few get a large one. In our setting, the median norm at $d_k = 64$ is still higher without scaling than with it, at 512 it is less than a tenth of it. With scaling, most queries get about the same.
 #
 # </details>
 #
@@ -479,7 +534,7 @@ from transformer.attention import attention
 SourceCode(attention)
 
 # %% [markdown]
-# The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
+# With `mask=None`, as in this chapter, only four lines run: `d_k = ...`, `scores = ...`, the first `weights = ...` and the last. They are those of `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so any number of others may precede them: a batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
@@ -488,8 +543,6 @@ SourceCode(attention)
 # PyTorch has this function, too: `scaled_dot_product_attention`. Where the hardware, the dtype and the mask allow it, it uses a **fused** implementation: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the course's model calls it whenever the weights themselves aren't needed. All four versions of attention agree on random input:
 
 # %%
-import torch.nn.functional as F
-
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 8), torch.randn(7, 8), torch.randn(7, 5)
 expected = F.scaled_dot_product_attention(q, k, v)  # (3, 5)
@@ -528,78 +581,6 @@ print(*[words[i] for i in order])
 # %% [markdown]
 # So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to contain each word's position: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 #
-# ## A head of a trained model
-#
-# *Optional: no later chapter builds on this section.*
-#
-# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3. Now you can compute what this head does. First, we load the translator and translate a caption:
-
-# %%
-import transformer
-from transformer.data.tokenizer import BOS, EOS
-from transformer.inspection import record_attention
-
-translator = transformer.load("multi30k", device="cpu")
-model, tokenizer = translator.model, translator.tokenizer
-caption = "A dog runs across the field."
-source = translator.encode(caption)
-target = tokenizer.encode(translator.greedy_search([caption])[0])
-
-# %% [markdown]
-# We run the model once and keep the two inputs of the cross-attention in layer 3: `german`, the vectors of the German tokens, and `english`, the memory. PyTorch has *hooks* for this: functions that a layer calls with its inputs. We also record the weights that the head actually used.
-
-# %%
-layer = model.decoder[2].cross_attention  # layer 3, counting from 1
-inputs = []
-hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
-with torch.no_grad(), record_attention(model) as recorded:
-    model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
-hook.remove()
-german, english = (tensor[0] for tensor in inputs)  # of the only sentence
-print("German ", tuple(german.shape))  # (tokens, d_model)
-print("English", tuple(english.shape))
-
-# %% [markdown]
-# The rest is as in the example, except that the matrices are trained, there are biases, and the scores are divided by $\sqrt{d_k}$. The layer stores $W^Q$, $W^K$ and $W^V$ of its four heads together, transposed, as every `nn.Linear` does; head 2 has columns 32 to 63 of each.
-
-# %%
-with torch.no_grad():
-    w_q, w_k, w_v = layer.query_key_value.weight.T.chunk(3, dim=1)  # (128, 128)
-    b_q, b_k, b_v = layer.query_key_value.bias.chunk(3)  # (128,)
-    head = slice(32, 64)
-    query = german @ w_q[:, head] + b_q[head]  # (8, 32)
-    key = english @ w_k[:, head] + b_k[head]  # (8, 32)
-    value = english @ w_v[:, head] + b_v[head]  # (8, 32)
-    output, weights = attention(query, key, value)
-assert_close(weights, recorded["decoder.2.cross_attention"][0, 1])
-output.shape  # (German tokens, d_v)
-
-# %% [markdown]
-# Our weights equal the recorded ones, and their heat map is the one from chapter 1. To predict *Ein*, the head attends to *dog*; for *über das Feld*, to *field*.
-
-# %% tags=["hide-input"]
-rows, columns = (
-    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
-    for tokens in ([*target, EOS], source)
-)
-Picture(
-    heat_map(weights, rows, columns, annotate=False),
-    alt=(
-        "Heat map of German by English tokens. Ein and Hund are light at dog, rennt "
-        "at runs, and über, das and Feld are all light at field."
-    ),
-    caption=(
-        "Attention weights of layer 3, head 2 of chapter 1's model, computed from its "
-        "own matrices. A row is the German token that is being predicted."
-    ),
-)
-
-# %% tags=["remove-cell"]
-assert query.shape == key.shape == value.shape == (8, 32)
-attended_to = [columns[i] for i in weights.argmax(dim=1)]
-assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
-
-# %% [markdown]
 # ## What goes wrong in practice
 #
 # The worst bugs in attention raise no error. Here are three of them.
@@ -723,6 +704,80 @@ print("softmax: ", large.softmax(dim=0))
 #
 # </details>
 #
+# ## A head of a trained model
+#
+# *Optional: no later chapter builds on this section.*
+#
+# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3, which attends from the German words to the English ones. Now you can compute what this head does. The folded cell translates a caption and takes from the model what the head needs: the inputs of its layer, `german` and `english`, its matrices `w_query`, `w_key` and `w_value` with their biases `b_query`, `b_key` and `b_value`, and the weights that it really used, `recorded`.
+
+# %% tags=["hide-input"]
+import transformer
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import record_attention
+
+translator = transformer.load("multi30k", device="cpu")
+model, tokenizer = translator.model, translator.tokenizer
+caption = "A dog runs across the field."
+source = translator.encode(caption)
+target = tokenizer.encode(translator.greedy_search([caption])[0])
+
+layer = model.decoder[2].cross_attention  # layer 3, counting from 1
+inputs = []
+# PyTorch calls a hook with the layer's inputs.
+hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
+with torch.no_grad(), record_attention(model) as all_weights:
+    model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
+hook.remove()
+german, english = (tensor[0] for tensor in inputs)  # of the only sentence
+recorded = all_weights["decoder.2.cross_attention"][0, 1]  # of head 2
+
+# The layer stores the matrices of its four heads together, transposed, as every
+# nn.Linear does; head 2 has columns 32 to 63 of each.
+head, linear = slice(32, 64), layer.query_key_value
+w_query, w_key, w_value = (
+    w[:, head].detach() for w in linear.weight.T.chunk(3, dim=1)
+)
+b_query, b_key, b_value = (b[head].detach() for b in linear.bias.chunk(3))
+print("german ", tuple(german.shape), " w_query", tuple(w_query.shape))
+print("english", tuple(english.shape), " b_query", tuple(b_query.shape))
+
+# %% [markdown]
+# The eight rows of `german` belong to the start token `<bos>` and to the seven tokens of the translation; the rows of `english` are the memory. Apart from the biases, the computation is that of our example:
+
+# %%
+query = german @ w_query + b_query  # (8, 32)
+key = english @ w_key + b_key  # (8, 32)
+value = english @ w_value + b_value  # (8, 32)
+output, weights = attention(query, key, value)
+assert_close(weights, recorded)
+output.shape  # (German tokens, d_v)
+
+# %% [markdown]
+# Our weights equal the recorded ones, and their heat map is the one from chapter 1. Each row is labelled with the token that the model predicts there, the one *after* the token whose query it is. So the row *Ein* is the query of `<bos>`: to predict *Ein*, the head attends to *dog*. For *über das Feld*, it attends to *field*.
+
+# %% tags=["hide-input"]
+rows, columns = (
+    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
+    for tokens in ([*target, EOS], source)
+)
+Picture(
+    heat_map(weights, rows, columns, annotate=False),
+    alt=(
+        "Heat map of German by English tokens. Ein and Hund are light at dog, rennt "
+        "at runs, and über, das and Feld are all light at field."
+    ),
+    caption=(
+        "Attention weights of layer 3, head 2 of chapter 1's model, computed from its "
+        "own matrices. A row is labelled with the German token that is predicted there."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert query.shape == key.shape == value.shape == (8, 32)
+attended_to = [columns[i] for i in weights.argmax(dim=1)]
+assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
+
+# %% [markdown]
 # ## Exercises
 #
 # Fill in six blanks. The first three are about this chapter: the scores, the softmax and attention itself. The last three belong to [the next one](03_multi_head_attention.ipynb): splitting vectors into heads, joining the heads, and multi-head attention. Do them after you have read it. Each blank has a hint, and a check that tells you which mistake you made.
