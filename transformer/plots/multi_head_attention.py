@@ -106,6 +106,34 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
     return figure
 
 
+def projection_matrices(
+    features: Sequence[str], w_query: Tensor, w_key: Tensor, w_value: Tensor, n_heads: int
+) -> Figure:
+    """Draw the matrices of queries, keys and values side by side, with a block of columns for each head.
+
+    Args:
+        features: labels of the rows, the features of the input.
+        w_query, w_key, w_value: (d_model, d_model).
+    """
+    d_model, d_head = len(features), w_query.size(1) // n_heads
+    width = d_model + (n_heads - 1) * GAP
+    left, bottom = 1.7, d_model + 2.1
+    right = left + 3 * width + 2 * 0.9
+    with style.in_style():
+        figure, axes = style.new_drawing(5, 5 * bottom / (right + 0.1), (0, right + 0.1), (bottom, 0))
+        for row, feature in enumerate(features):
+            axes.text(left - 0.2, row + 2.5, feature, ha="right", va="center", fontsize=10)
+        parts = ("Q", w_query, style.QUERY), ("K", w_key, style.KEY), ("V", w_value, style.VALUE)
+        for i, (name, matrix, colour) in enumerate(parts):
+            x = left + i * (width + 0.9)
+            axes.text(x + width / 2, 0.5, f"$W^{name}$", ha="center", va="center", fontsize=12)
+            for head, columns in enumerate(matrix.split(d_head, dim=1)):
+                start = x + head * (d_head + GAP)
+                axes.text(start + d_head / 2, 1.5, f"head {head + 1}", ha="center", va="center", fontsize=9)
+                draw_cells(axes, columns, start, 2, colour)
+    return figure
+
+
 def split_into_heads(words: Sequence[str], table: Tensor, heads: Tensor, titles: tuple[str, str]) -> Figure:
     """Draw a table of vectors and, to its right, what each head gets of it, in the shade that it has in the table.
 

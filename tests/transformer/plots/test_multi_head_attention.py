@@ -3,7 +3,12 @@
 import torch
 
 from transformer.attention import attention
-from transformer.plots.multi_head_attention import format_number, multi_head_attention, split_into_heads
+from transformer.plots.multi_head_attention import (
+    format_number,
+    multi_head_attention,
+    projection_matrices,
+    split_into_heads,
+)
 
 WORDS = ["dog", "chases", "cat"]
 
@@ -30,6 +35,15 @@ def test_numbers_keep_the_shade_of_their_head() -> None:
         assert drawn == [str(int(number)) for number in (*table.flatten(), *heads.flatten())]
         shades = [patch.get_facecolor() for patch in axes.patches[12:]]  # the heads' cells, after the table's
         assert [len(set(shades[:6])), len(set(shades[6:]))] == ([2, 2] if mixed else [1, 1])
+
+
+def test_the_columns_of_the_matrices_are_divided_among_the_heads() -> None:
+    matrices = torch.arange(48.0).view(3, 4, 4)
+    (axes,) = projection_matrices(["a", "b", "c", "d"], *matrices, n_heads=2).axes
+    drawn = [float(text.get_text()) for text in axes.texts if text.get_text().isdigit()]
+    assert drawn == [*torch.cat([m[:, half].flatten() for m in matrices for half in (slice(2), slice(2, 4))]).tolist()]
+    texts = [text.get_text() for text in axes.texts]
+    assert texts.count("head 1") == texts.count("head 2") == 3 and texts[:4] == ["a", "b", "c", "d"]
 
 
 def test_numbers_are_formatted_briefly() -> None:
