@@ -255,17 +255,21 @@ function render({ model, el }) {
   chooseModel();
   if (shared) {
     restore();
-    addEventListener("hashchange", restore);
+    addEventListener("hashchange", () => { if (restore()) root.scrollIntoView(); });
     document.querySelectorAll('a[href="#tour"]').forEach((link) => {
       link.addEventListener("click", (event) => { event.preventDefault(); tour.click(); });
     });
   }
 
-  /** Show what a link in the address carries, but not again if the reader returns to it from another part of the page. */
+  /**
+   * Show what a link in the address carries, but not again if the reader returns to it from another part of the page.
+   *
+   * @returns {boolean} whether it is shown.
+   */
   function restore() {
     if (location.hash === "#tour") tour.click();
     const link = fromFragment(location.hash);
-    if (!link || location.hash === restored) return;
+    if (!link || location.hash === restored) return false;
     restored = location.hash;
     const index = models.findIndex(({ name }) => name === link.model);
     if (index >= 0 && index !== Number(modelMenu.value)) {
@@ -279,6 +283,7 @@ function render({ model, el }) {
     ablated = index >= 0 ? link.ablated : {}; // another model has other heads
     isForeign = Boolean(link.model) && index < 0;
     start(0);
+    return true;
   }
 
   /** Return the part of an address after "#" that carries the sentence and the settings. */

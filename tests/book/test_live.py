@@ -587,6 +587,26 @@ def test_what_the_page_says_of_its_examples():
     assert 34 < unchanged < 54
 
 
+def test_the_links_of_things_to_try_set_up_the_translator(live):
+    tab, errors = live
+    examples = MODELS[MODEL]["sentences"]
+    links = tab.locator("#things-to-try a[href^='#s=']")
+    shown = {}
+    for link in links.all():
+        change(tab, link.click)
+        shown[link.inner_text()] = (
+            tab.input_value(".translator textarea"), tab.inner_text(TRANSLATION), tab.inner_text(STATUS)
+        )  # fmt: skip
+        assert tab.evaluate("document.querySelector('.translator').getBoundingClientRect().top") < 200
+    assert {sentence for sentence, *_ in shown.values()} == set(examples)
+    assert shown["Set the beam size to 1"][1] == expected(examples[0], beam=1)[0][0]
+    assert shown["back to 4"][1] == expected(examples[0])[0][0]
+    assert shown["Set the length penalty to 2"][1] == expected(examples[1], alpha=2)[0][0]
+    ablated = shown["Ablate head 3 in layer 3 of the cross-attention"]
+    assert ablated[1] == "Wie komme ich vom Museum aus ins Museum?" and "1 head is off" in ablated[2]
+    assert errors == []
+
+
 def test_at_the_example_from_the_news_the_page_says_that_the_model_guesses(live):
     """It is also on the first page, so that visitors see what the model doesn't know."""
     tab, errors = live

@@ -67,7 +67,8 @@ def test_internal_links_resolve(html, page):
             continue
         target = (html / page).parent.joinpath(unquote(url.path)) if url.path else html / page
         assert target.exists(), href
-        if url.fragment and target.suffix == ".html":
+        carries_a_sentence = url.fragment.startswith("s=")  # for the live translator
+        if url.fragment and target.suffix == ".html" and not carries_a_sentence:
             assert unquote(url.fragment) in ids(target), href
 
 
