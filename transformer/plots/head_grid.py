@@ -24,6 +24,7 @@ def head_grid(
     words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
     description: str,
     first: tuple[str, int] | None = None,
+    marked: Mapping[tuple[str, int], Sequence[tuple[int, int]]] | None = None,
 ) -> Any:
     """Return an Altair chart of small heat maps, a row per layer and a column per head, and a large one below.
 
@@ -35,6 +36,7 @@ def head_grid(
         words: name of the layer → the words of the queries, the words of the keys.
         description: the alt text.
         first: the layer and the head, counted from 0, that are selected at first; None: the last layer's head 0.
+        marked: (layer, head) → cells, (query, key), that have a frame when this head is enlarged.
     """
     layers, heads = list(weights), max(len(w) for w in weights.values())
     rows, labels = _rows(weights), _labels(words)
@@ -55,7 +57,7 @@ def head_grid(
         "cell", fields=["q", "k"], on="pointerover", clear=False, toggle=False, value=[{"q": 0, "k": 0}]
     )
     small = _small(weights, rows, selected, layers, heads)
-    large, reading = _large(rows, labels, words, selected, cell)
+    large, reading = _large(rows, labels, words, selected, cell, _marks(marked or {}, layers))
     return style.chart_style(
         alt.vconcat(small, alt.vconcat(large, reading), description=description), side_by_side=True
     )
@@ -93,6 +95,16 @@ def _labels(words: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> pd.Data
             for position, word in enumerate(side)
         ]
     )
+
+
+def _marks(marked: Mapping[tuple[str, int], Sequence[tuple[int, int]]], layers: list[str]) -> pd.DataFrame:
+    """Return a table with a row for each cell that has a frame."""
+    rows = [
+        {"l": layers.index(layer), "h": head, "q": query, "k": key}
+        for (layer, head), cells in marked.items()
+        for query, key in cells
+    ]
+    return pd.DataFrame(rows, columns=["l", "h", "q", "k"])
 
 
 def _small(weights: Mapping[str, Tensor], rows: pd.DataFrame, selected: Any, layers: list[str], heads: int) -> Any:
@@ -137,6 +149,7 @@ def _large(
     words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
     selected: Any,
     cell: Any,
+    marks: pd.DataFrame,
 ) -> tuple[Any, Any]:
     longest = max(len(side) for sides in words.values() for side in sides)
     label_width = 7.0 * max(len(word) for sides in words.values() for side in sides for word in side) + 8  # pixels
@@ -171,7 +184,17 @@ def _large(
         .mark_text(align="left", baseline="middle", angle=270, dx=5, fontSize=font_size)
         .encode(x, y, text="word:N")
     )
-    large = (squares + row_labels + column_labels).add_params(cell).properties(width=WIDTH, height=WIDTH)
+    parts = [squares, row_labels, column_labels]
+    if len(marks):
+        frames = (
+            alt.Chart(marks)
+            .transform_filter(selected)
+            .transform_calculate(x="datum.k", y="datum.q", x2="datum.k + 1", y2="datum.q + 1")
+            .mark_rect(stroke=style.WRONG, strokeWidth=2.5, filled=False)
+            .encode(x, y, x2="x2:Q", y2="y2:Q")
+        )
+        parts.append(frames)
+    large = alt.layer(*parts).add_params(cell).properties(width=WIDTH, height=WIDTH)
     reading = (
         head.transform_filter(cell)
         .transform_calculate(reading=_sentence(queries, keys))

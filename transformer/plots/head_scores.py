@@ -19,7 +19,8 @@ def head_scores(models: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], first: 
 
     Args:
         models: name → scores of the heads of the trained model, and of an untrained model. Both are tables with the
-            columns ``kind`` (of attention), ``measure``, ``layer``, ``head`` and ``score``, between 0 and 1.
+            columns ``kind`` (of attention), ``measure``, ``layer``, ``head`` and ``score``, between 0 and 1. The menu
+            shows one name at a time, with only the rows that its tables have.
         first: the head that is highlighted at first, such as "encoder 2, head 4".
         description: the alt text.
     """
@@ -53,7 +54,7 @@ def head_scores(models: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], first: 
             tooltip=[alt.Tooltip("name:N", title="head"), alt.Tooltip("score:Q", format=".2f")],
         )
     )
-    chart = (baseline + dots.add_params(highlighted)).properties(width=WIDTH, height=24 * len(order))
+    chart = (baseline + dots.add_params(highlighted)).properties(width=WIDTH, height=alt.Step(24))
     reading = (
         trained.transform_filter(highlighted)
         .transform_aggregate(groupby=["name"])
@@ -61,4 +62,5 @@ def head_scores(models: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], first: 
         .encode(text="name:N")
         .properties(width=WIDTH, height=18)
     )
-    return style.chart_style(alt.vconcat(chart, reading, description=description).add_params(menu))
+    both = alt.vconcat(chart, reading, description=description, autosize=alt.AutoSizeParams(type="pad", resize=True))
+    return style.chart_style(both.add_params(menu))

@@ -51,3 +51,12 @@ def test_another_head_can_be_selected_at_first() -> None:
     chart = head_grid(WEIGHTS, WORDS, "choose a head", first=("encoder 1", 1)).to_dict()
     (selected,) = (param for param in chart["params"] if param["name"] == "selected")
     assert selected["value"] == [{"l": 0, "h": 1}]
+
+
+def test_marked_cells_have_frames_in_the_large_map_of_their_head() -> None:
+    chart = head_grid(WEIGHTS, WORDS, "choose a head", marked={("cross 1", 1): [(0, 2), (1, 0)]}).to_dict()
+    assert rows(chart, "l", "h", "q", "k") == [{"l": 1, "h": 1, "q": 0, "k": 2}, {"l": 1, "h": 1, "q": 1, "k": 0}]
+    frames = [
+        layer for part in panels(chart) for layer in part.get("layer", []) if layer["mark"].get("filled") is False
+    ]
+    assert len(frames) == 1 and frames[0]["transform"][0] == {"filter": {"param": "selected"}}

@@ -30,3 +30,10 @@ def test_each_head_has_a_dot_in_each_row_and_each_untrained_head_a_tick() -> Non
     assert menu["bind"]["options"] == ["small", "large"] and menu["value"] == "small"
     assert all(part["width"] <= 300 for part in spec["vconcat"])
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
+
+
+def test_a_chart_is_as_high_as_the_rows_that_the_menu_has_chosen() -> None:
+    encoder = TABLE[TABLE["kind"] == "encoder"]
+    spec = head_scores({"encoder": (encoder, encoder), "all": (TABLE, TABLE)}, "", "point at a head").to_dict()
+    assert spec["vconcat"][0]["height"] == {"step": 24}
+    assert spec["autosize"] == {"type": "pad", "resize": True}
