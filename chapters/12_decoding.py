@@ -147,6 +147,7 @@ Picture(
 )
 
 # %% tags=["hide-input", "imports"]
+import textwrap
 import time
 
 import torch
@@ -166,7 +167,7 @@ from transformer.recipes import RECIPES
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on. It stops at `<eos>`, or at a maximum length in case `<eos>` never comes. The paper allows 50 tokens more than the source has (§6.1).
 #
-# Here is the setup for this chapter, with the model and the caption:
+# Here are the model and the caption:
 
 # %%
 translator = transformer.load("multi30k", precision="fp32")
@@ -182,7 +183,7 @@ caption = "An old man feeds the pigeons in front of a church."
 source = ids(translator.encode(caption))
 
 # %% [markdown]
-# And this is greedy search for one sentence:
+# And this is greedy search for one sentence. (It recomputes the whole prefix at each step, which the KV cache below avoids.)
 
 
 # %%
@@ -222,9 +223,9 @@ print(f"das {greedy_probs[4]:.2f}, then Tauben {greedy_probs[5]:.2f}")
 print(f"product of all: {greedy_probs.prod():.3f}")
 
 # %% [markdown]
-# Although *das* is the more probable article, *Tauben* has a probability of only 0.40 after it. After *die* (0.35), it would be 0.89, but greedy search can't go back.
+# *Das* is the more probable article, but after it *Tauben* has only 0.40. After *die* (0.35), it would have 0.89, but greedy search can't go back.
 #
-# A smaller example shows all possible outputs: a toy decoder writes two-word sentences and has three candidates for each word:
+# A smaller example shows all possible outputs: a toy decoder has three candidates for each of two words:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -240,11 +241,17 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
     print(f"{sentence:8} {sentences[sentence]:.3f}")
 
 # %% [markdown]
-# Greedy search starts with *the* and ends with *the dog*, with probability 0.20. It never sees *a dog*, with 0.36. Listing all nine sentences would find it, but in general there are too many: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
+# Greedy search starts with *the* and ends with *the dog*, with probability 0.20. It never sees *a dog*, with 0.36. Listing all nine sentences would find it, but in general there are too many: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$. Dynamic programming, as in the Viterbi algorithm, doesn't help either, because each probability depends on the whole prefix.
 #
 # ## Beam search
 #
-# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step, every prefix is extended by every possible token, and the $k$ best results that haven't ended are kept. A result that ends with `<eos>` is finished, if it is among the $k$ best of all. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step:
+#
+# 1. Extend every prefix by every possible token, and rank all results by probability.
+# 2. Those of the first $k$ that end with `<eos>` are finished and set aside.
+# 3. The best $k$ of those that don't end with `<eos>` are the next beam.
+#
+# At the end, the best finished translation wins. Greedy search is this search with $k = 1$. In the toy example (without `<eos>`, because all sentences have two words) with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -258,9 +265,9 @@ assert (
 assert 38 < math.log10(8000**10) < 40
 
 # %% [markdown]
-# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows. A log-probability is never positive, so each further token can only lower the sum.
+# In practice you add logarithms, because a product of many small numbers soon underflows. A log-probability is never positive, so each further token can only lower the sum.
 #
-# Below is the search for our caption with a beam of $k = 3$, step by step. **Set *steps shown* to 1, then add one step at a time.** Each row shows the six best candidates of a step. Blue ones are kept, grey ones dropped, green ones finished. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch how they change places in the next step.
+# Below is the search for our caption with a beam of $k = 3$. **Set *steps shown* to 1, then add one step at a time.** Each row shows the best candidates of a step (the code below shows why there are six): blue ones are kept, grey ones dropped, green ones finished. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch them change places in the next step.
 
 # %% tags=["hide-input"]
 trace = []
@@ -289,6 +296,11 @@ Captioned(
 greedy_path = table[table["greedy"]]
 assert (greedy_path[greedy_path["step"] <= 5]["rank"] == 0).all()
 assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
+ends = table[table["token"] == "<eos>"]
+assert ends["step"].tolist() == [10, 11, 11, 11]
+assert ends["rank"].tolist() == [5, 0, 1, 2]
+assert ends["fate"].tolist() == ["dropped", *["finished"] * 3]
+assert (table[(table["step"] == 11) & (table["rank"] > 2)]["fate"] == "kept").all()
 
 # %% [markdown]
 # ### In code
@@ -315,7 +327,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with.
+# Why $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each prefix, and we still need $k$ others to continue with. That happens at step 11 of the tree: the first three are finished, and the other three continue. At step 10, `<eos>` comes sixth, not among the first three, so it is dropped.
 #
 # The package's `beam_search` does the same for a whole batch of sentences, and stops as soon as no unfinished prefix can beat the best finished hypothesis. Both find the same translation with the same probability:
 
@@ -339,51 +351,52 @@ assert f"{math.prod(translations[0][2]):.3f}" == "0.095"
 assert f"{math.prod(translations[1][2]):.3f}" == "0.167"
 
 # %% [markdown]
-# Beam search isn't guaranteed to find the most probable sentence either: the right prefix may be dropped early. That is just less likely than in greedy search.
+# Beam search isn't guaranteed to find the most probable sentence either: its prefix may be dropped early.
 #
 # ## Wider beams and the length penalty
 #
-# If $k = 4$ is better than 1, is 64 better still? We let the same model translate its test set, 1,000 captions, with eight beam sizes, and stored the results in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json). The **length ratio** is the number of words in the translations divided by that in the references. First look at the orange lines, without a penalty:
+# If $k = 4$ is better than 1, is 64 better still? We let the model translate its 1,000 test captions with eight beam sizes, and stored the results in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json). The **length ratio** is the number of words in the translations divided by that in the references. First follow the orange lines, without a penalty, from top to bottom:
 
 # %% tags=["hide-input"]
-# beam size: (BLEU, length ratio), for each exponent α of the length penalty
+# beam size: (BLEU, length ratio, mean log-probability), for each exponent α of the
+# length penalty
 measured = {
     0.0: {
-        1: (38.38, 1.008),
-        2: (39.08, 0.994),
-        3: (39.11, 0.984),
-        4: (39.1, 0.979),
-        8: (39.18, 0.967),
-        16: (38.99, 0.959),
-        32: (38.78, 0.949),
-        64: (38.58, 0.94),
+        1: (38.38, 1.008, -6.588),
+        2: (39.08, 0.994, -5.835),
+        3: (39.11, 0.984, -5.59),
+        4: (39.1, 0.979, -5.481),
+        8: (39.18, 0.967, -5.263),
+        16: (38.99, 0.959, -5.158),
+        32: (38.78, 0.949, -5.089),
+        64: (38.58, 0.94, -5.025),
     },
     0.6: {
-        1: (38.38, 1.008),
-        2: (39.19, 0.997),
-        3: (39.3, 0.991),
-        4: (39.41, 0.988),
-        8: (39.39, 0.98),
-        16: (39.37, 0.975),
-        32: (39.3, 0.97),
-        64: (39.39, 0.967),
+        1: (38.38, 1.008, -6.588),
+        2: (39.19, 0.997, -5.842),
+        3: (39.3, 0.991, -5.607),
+        4: (39.41, 0.988, -5.5),
+        8: (39.39, 0.98, -5.288),
+        16: (39.37, 0.975, -5.189),
+        32: (39.3, 0.97, -5.128),
+        64: (39.39, 0.967, -5.081),
     },
     1.0: {
-        1: (38.38, 1.008),
-        2: (39.1, 1.002),
-        3: (39.26, 0.999),
-        4: (39.38, 0.996),
-        8: (39.43, 0.99),
-        16: (39.47, 0.988),
-        32: (39.36, 0.985),
-        64: (39.42, 0.984),
+        1: (38.38, 1.008, -6.588),
+        2: (39.1, 1.002, -5.873),
+        3: (39.26, 0.999, -5.65),
+        4: (39.38, 0.996, -5.546),
+        8: (39.43, 0.99, -5.354),
+        16: (39.47, 0.988, -5.271),
+        32: (39.36, 0.985, -5.22),
+        64: (39.42, 0.984, -5.188),
     },
 }
 with style.in_style():
-    figure = Figure(figsize=(5, 5.2), layout="constrained")
-    panels = figure.subplots(2, 1, sharex=True)
-    titles = ("BLEU", "Length ratio")
-    for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+    figure = Figure(figsize=(5, 6.6), layout="constrained")
+    panels = figure.subplots(3, 1, sharex=True)
+    titles = {2: "Mean log-probability", 1: "Length ratio", 0: "BLEU"}
+    for axes, (i, title) in zip(panels, titles.items(), strict=True):
         for (alpha, results), (colour, dashes) in zip(
             measured.items(), style.LINE_STYLES, strict=False
         ):
@@ -402,28 +415,29 @@ with style.in_style():
         axes.set_title(title, loc="left")
         axes.grid(True)
     panels[1].axhline(1, color=style.INK, linewidth=1, linestyle=":")
-    panels[1].set_xlabel("beam size")
+    panels[2].set_xlabel("beam size")
     figure.legend(
         *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3
     )
 Picture(
     figure,
     alt=(
-        "BLEU and length ratio for beam sizes 1 to 64, with three exponents of the "
-        "length penalty. Without one, BLEU rises from one beam to two, stays level up to "
-        "eight and then falls, and the length ratio falls steadily from 1.01 to 0.94. "
-        "With a penalty, BLEU stays level from four beams on, and the length ratio "
-        "stays above 0.96."
+        "Mean log-probability, length ratio and BLEU for beam sizes 1 to 64, with three "
+        "exponents of the length penalty. With all three, the mean log-probability rises "
+        "with the beam size, from -6.6 to between -5.2 and -5.0. Without a penalty, the "
+        "length ratio falls steadily from 1.01 to 0.94, and BLEU rises from one beam to "
+        "two, stays level up to eight and then falls. With a penalty, the length ratio "
+        "stays above 0.96, and BLEU stays level from four beams on."
     ),
     caption=(
-        "BLEU and length ratio by beam size. Without a length penalty (α = 0), wide "
-        "beams produce ever shorter translations, and in the end BLEU falls."
+        "Without a length penalty (α = 0), wider beams find ever more probable and ever "
+        "shorter translations, and in the end BLEU falls."
     ),
 )
 
 # %% tags=["remove-cell"]
 plain, paper, strong = measured[0.0], measured[0.6], measured[1.0]
-ratios = [ratio for _, ratio in plain.values()]
+ratios = [ratio for _, ratio, _ in plain.values()]
 assert ratios == sorted(ratios, reverse=True) and ratios[0] > 1 > 0.945 > ratios[-1]
 assert round(plain[2][0] - plain[1][0], 1) == 0.7
 assert round(plain[4][0] - plain[64][0], 1) == 0.5
@@ -436,16 +450,20 @@ assert falling == sorted(falling, reverse=True)
 for values in (paper, strong):
     assert max(abs(values[k][0] - values[4][0]) for k in (8, 16, 32, 64)) < 0.15
     assert all(abs(1 - values[k][1]) < abs(1 - plain[k][1]) for k in plain if k > 1)
-    assert min(ratio for _, ratio in values.values()) > 0.96
+    assert min(ratio for _, ratio, _ in values.values()) > 0.96
+for values in measured.values():
+    means = [mean for _, _, mean in values.values()]
+    assert means == sorted(means) and round(means[0], 1) == -6.6
+    assert -5.25 < means[-1] < -4.95
+assert round(plain[64][2], 1) == -5.0
 stored = Path("../book/results/beam-sizes.json")
 if stored.exists():  # not in Colab
     rows = json.loads(stored.read_text("utf-8"))["rows"]
     rows = {row["beam"]: row for row in rows if row["alpha"] == 0}
     assert rows[2]["p_values"]["1"] == 0.02 and rows[64]["p_values"]["4"] == 0.01
-    assert [round(rows[k]["log_probability"], 1) for k in (1, 64)] == [-6.6, -5.0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are probably not due to chance ($p$ = 0.02 and 0.01 in sacreBLEU's paired bootstrap; [Evaluation](13_evaluation.ipynb) explains this test, and why its $p$ is rather too small). Yet a wider beam does find more probable translations: their mean log-probability, not in the figure, rises from −6.6 to −5.0. **The most probable translation need not be the best one.** For several language pairs, and sentences longer than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that quality falls clearly when the beam gets wide.
+# Without a penalty, a wider beam does what it is meant to do: it finds more probable translations, with a mean log-probability that rises from −6.6 to −5.0. But **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are probably not due to chance ($p$ = 0.02 and 0.01 in a paired bootstrap test; see [Evaluation](13_evaluation.ipynb)). **The most probable translation need not be the best one.** With longer sentences than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found a clear loss for several language pairs.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
@@ -458,7 +476,7 @@ if stored.exists():  # not in Colab
 SourceCode(length_normalization)
 
 # %% [markdown]
-# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It matters for comparing finished hypotheses of different lengths and for deciding when to stop. Take a hypothesis of 5 tokens with log-probability −4.0 and one of 9 tokens with −4.8. The penalty reverses their order:
+# All prefixes at a step have the same length, so the penalty doesn't change which of them are kept. It decides later, between finished hypotheses of different lengths, where those that ended early no longer win so easily. Take a hypothesis of 5 tokens with log-probability −4.0 and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0.0, 0.6):
@@ -512,7 +530,7 @@ for alpha, words in (
 #
 # *Optional: no later chapter builds on this section.*
 #
-# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the same captions, whose references have about 15 tokens; these results, too, are stored:
+# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the same captions, whose references have about 15 tokens (stored results, too):
 
 # %%
 empty_translation = {
@@ -541,34 +559,37 @@ per_token = (
 assert round(per_token, 1) == -1.6
 
 # %% [markdown]
-# For most captions, the empty translation is more probable than the reference, and for about one in seven even more probable than the greedy translation. There are two reasons:
+# For most captions, the empty translation beats the reference, and for about one in seven even the greedy translation, for two reasons:
 #
 # - **The empty translation is too probable.** [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon = 0.1$ gives every one of the 8,000 tokens a share of $0.1 / 8000$ of every target, `<eos>` included. The logarithm of that is −11.3, and the model's mean for the empty translation is −11.0.
 # - **The reference is improbable.** A caption has many correct translations that share the probability, and each token of a reference lowers the log-probability by about 1.6 on average. Label smoothing alone would lower it by 0.11, because it takes about a tenth of the probability from the correct token.
 #
-# So the longer the sentence, the further a reference falls behind. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` drops out of the beam at the first step: a *search error* hides the model's mistake.
+# [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences the most probable translation was the empty one. Beam search rarely finds it, because `<eos>` drops out at the first step: a *search error* hides the model's mistake.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder processes $k$ prefixes at each step. But a wider beam costs less than its size suggests, as long as the hardware has capacity to spare. Here are the times for twelve copies of our caption in a batch, on the machine that ran this chapter:
+# With $k$ beams, the decoder processes $k$ prefixes at each step. Part of the time is overhead that doesn't depend on $k$; the rest grows with $k$. Here are the times for twelve copies of our caption, on the machine that ran this chapter:
 
 # %%
 batch_of_12 = source.expand(12, -1)
 beam_search(model, batch_of_12)  # warm up
-for k in (1, 4, 32):
+milliseconds = {}
+for k in (1, 2, 4, 8, 16, 32):
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
         beam_search(model, batch_of_12, beam_size=k)
         seconds.append(time.perf_counter() - start)
-    print(f"beam size {k:2}: {1000 * min(seconds) / 12:5.0f} ms per sentence")
+    milliseconds[k] = 1000 * min(seconds) / 12  # per sentence
+    ratio = milliseconds[k] / milliseconds[1]
+    print(f"k = {k:2}: {milliseconds[k]:3.0f} ms, {ratio:4.1f} times greedy search")
 
 # %% [markdown]
-# A beam of 4 is the usual compromise, and the paper's choice: with a length penalty, wider beams gain little more BLEU.
+# A beam of 4, the paper's choice, is the usual compromise: with a length penalty, wider beams gain little.
 #
 # ## Sampling
 #
-# Beam search looks for a highly probable output. With a length penalty, that works well for translation, where the source says what has to come out, but not for a story or a dialogue: there the most probable text is dull and ends in **repetition loops** ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token at random from the model's distribution. Three settings change the distribution before a token is drawn, in this order:
+# Beam search looks for a highly probable output. With a length penalty, that works well for translation, where the source says what has to come out, but not for a story or a dialogue: there the most probable text is dull and ends in **repetition loops** ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: you draw each token at random from the model's distribution, as [chapter 15](15_transformer_family.ipynb) does with a small GPT. Here we stay with translations, where you can tell right from wrong. Three settings change the distribution before a token is drawn, in this order:
 #
 # - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
 # - **Top-k** keeps the $k$ most probable tokens and drops all others.
@@ -586,7 +607,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 # %% [markdown]
-# The next token is `tokens[torch.multinomial(probs, 1)]`; the rest of the loop is the same as in greedy search. Here is what top-p keeps after *Ein alter Mann füttert* (an old man feeds), and how much probability lies outside the 20 most probable tokens, on average over the correct translation:
+# The next token is `tokens[torch.multinomial(probs, 1)]`, and the loop is that of greedy search. Here is what top-p keeps after *Ein alter Mann füttert* (an old man feeds), and how much probability lies outside the 20 most probable tokens, on average over the correct translation:
 
 # %%
 with torch.no_grad():
@@ -617,7 +638,7 @@ assert means[0] < 0.1 and 0.5 < means[1] < 0.75 and abs(mean - means[1]) < 1e-4
 # %% [markdown]
 # *Das*, *die* and *den* are articles; *vor* means in front of, *mit* with, and *einige* some.
 #
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert*, several continuations are possible; after *… vor einer* (in front of a), hardly anything but *Kirche*, church. Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+# **Try the three settings** after two prefixes of our caption. After *Ein alter Mann füttert*, several tokens are possible; after *… vor einer* (in front of a), hardly anything but *Kirche*, church. Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -643,30 +664,69 @@ Captioned(
 )
 
 # %% [markdown]
-# The package's `sample` has the same three settings and draws tokens until the sentence ends. Here are two translations for each setting, cut after 41 characters, with the log-probability that the model gives the whole translation:
+# The package's `sample` has the same three settings and draws tokens until the sentence ends. For each of six settings we draw 50 translations, and count the different ones and those with the correct *die Tauben*. The last column is their mean log-probability:
 
 # %%
-torch.manual_seed(0)
 settings = {
     "no restriction": {},
-    "temperature 0.5": {"temperature": 0.5},
-    "temperature 1.5": {"temperature": 1.5},
+    "T 0.5": {"temperature": 0.5},
+    "T 1.5": {"temperature": 1.5},
     "top-k 3": {"top_k": 3},
     "top-p 0.8": {"top_p": 0.8},
+    "T 0.7, top-p 0.9": {"temperature": 0.7, "top_p": 0.9},
 }
-sampled = []
-for name, setting in settings.items():
-    translations = sample(model, source.expand(2, -1), **setting)
-    sampled.append([token_log_probs(source, t).sum().item() for t in translations])
-    print(name)
-    for log_probability, tokens in zip(sampled[-1], translations, strict=True):
-        print(f"{log_probability:6.1f} {tokenizer.decode(tokens)[:41]}")
+torch.manual_seed(4)
+samples = {
+    name: sample(model, source.expand(50, -1), **setting)
+    for name, setting in settings.items()
+}
 
-# %% tags=["remove-cell"]
-assert max(sampled[2]) < -60 < min(sampled[1] + sampled[3] + sampled[4])
+# %%
+print(f"{'':17} different  die Tauben  log-prob.")
+for name, drawn in samples.items():
+    texts = [tokenizer.decode(tokens) for tokens in drawn]
+    different = len(set(texts))
+    correct = sum("die Tauben" in text for text in texts)
+    mean = sum(token_log_probs(source, t).sum() for t in drawn) / len(drawn)
+    print(f"{name:17} {different:9} {correct:11} {mean:10.1f}")
 
 # %% [markdown]
-# The vocabulary has 8,000 tokens, and together the improbable ones get a noticeable share of the probability, because the model was trained with label smoothing. At temperature 1.5, they get most of it, even after a correct prefix, so more than half of the tokens come from this tail. Top-k and top-p cut it off, and a low temperature shrinks it.
+# The first sample of each setting, the longest one cut:
+
+# %%
+for name, (tokens, *_) in samples.items():
+    text = textwrap.shorten(tokenizer.decode(tokens), 90, placeholder=" …")
+    print(name, *textwrap.wrap(text, 44), sep="\n  ")
+
+# %% tags=["remove-cell"]
+different = {
+    name: len({tuple(tokens) for tokens in drawn})
+    for name, drawn in samples.items()
+}
+correct = {
+    name: sum("die Tauben" in tokenizer.decode(tokens) for tokens in drawn)
+    for name, drawn in samples.items()
+}
+means = {
+    name: sum(token_log_probs(source, t).sum().item() for t in drawn) / 50
+    for name, drawn in samples.items()
+}
+low, both = "T 0.5", "T 0.7, top-p 0.9"
+assert max(different[low], different[both]) < 9
+for cut in ("top-k 3", "top-p 0.8"):
+    assert max(different[low], different[both]) < different[cut]
+    assert different[cut] < different["no restriction"]
+    assert means["no restriction"] < means[cut] < min(means[low], means[both])
+assert different["T 1.5"] > 47 and correct["T 1.5"] < 6 and means["T 1.5"] < -150
+usual = [name for name in settings if name != "T 1.5"]
+assert sum(correct[name] for name in usual) < 25 * len(usual)
+share = 0.1 * (8000 - 20) / 8000
+assert round(share, 3) == 0.1
+
+# %% [markdown]
+# Without a restriction the translations vary, but many contain tokens that make no sense. Together, the improbable tokens get a noticeable share of the probability, partly because of label smoothing, whose targets give a tenth to the tokens outside the top 20. At temperature 1.5 they get most of it, even after a correct prefix. Top-k and top-p cut off this tail and keep some variety; a low temperature shrinks it and leaves only a few different translations.
+#
+# But *die Tauben* comes out only about half of the time or less. Like greedy search, sampling chooses the article before it knows how probable the noun will be. For translation, beam search is better.
 #
 # ### Which method when?
 #
@@ -698,7 +758,7 @@ assert_close(torch.cat(outputs), full)
 print("equal to causal attention over all tokens")
 
 # %% [markdown]
-# In the figure, each row is a step that generates a token. Without a cache, the decoder recomputes all positions at each step; with a cache, it computes only the new one:
+# Each row of the figure is a step that generates a token:
 
 # %% tags=["hide-input"]
 earlier, new = torch.ones(8, 8).tril(-1), torch.eye(8)
@@ -729,7 +789,7 @@ Picture(
 )
 
 # %% [markdown]
-# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cache saves the work at old positions, such as their projections and feed-forward layers. Attention gets cheaper too: over $n$ tokens, its cost falls from cubic to quadratic in $n$, because only the new query attends to all cached keys.
+# To generate $n$ tokens, the decoder with a cache computes $n$ positions instead of $1 + 2 + \dots + n = n(n + 1)/2$. The cost of attention falls from cubic to quadratic in $n$, because only the new query attends to all cached keys.
 #
 # In the package, `start_cache` computes the keys and values of cross-attention just once, because the source stays the same. `decode_step` runs the whole decoder on one new token and appends its keys and values in each layer. (In a decoder-only model, the prompt's keys and values are computed in one pass, the **prefill**.) Both functions below compute the logits after each prefix of a translation, and agree up to rounding:
 
@@ -759,7 +819,7 @@ assert_close(
 print("the same logits with and without a cache")
 
 # %% [markdown]
-# For 120 tokens, the cache cuts the positions that the decoder computes to about a sixtieth, but decoding isn't sixty times faster. In a small model, most of a step is per-operation overhead, which the cache doesn't reduce. In a large one, decoding a single sentence is **memory-bound**, limited by the speed of the memory: all weights of the decoder are read for each token. [Chapter 16](16_gpu_performance.ipynb) explains both. Here are the times on the machine that ran this chapter:
+# For 120 tokens, the decoder computes only a sixtieth of the positions, but isn't sixty times faster. In a small model, most of a step is per-operation overhead. In a large one, decoding a single sentence is **memory-bound**, limited by the speed of the memory: all weights are read for each token. ([Chapter 16](16_gpu_performance.ipynb) explains both.) Here are the times on the machine that ran this chapter:
 
 # %%
 long_text = (tokens * 30)[:240]
@@ -772,124 +832,18 @@ for length in (30, 120, 240):
         print(f"  {decode.__name__:13} {time.perf_counter() - start:5.2f} s")
 
 # %% [markdown]
-# ### One cache for all beams
+# ### Reordering the cache in beam search
 #
-# *Optional: no later chapter builds on this section.*
-#
-# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. Most libraries copy these, in every layer and at every step, in functions such as `Cache.reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq). In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
-#
-# Here are three beams after three steps. Each cell is the token that a beam read at a step, and stands for one entry of the cache:
-#
-# | | step 1 | step 2 | step 3 |
-# |---|---|---|---|
-# | beam 1 | `<bos>` | Ein | alter |
-# | beam 2 | `<bos>` | Der | Mann |
-# | beam 3 | `<bos>` | Eine | Frau |
-#
-# Suppose that the three best candidates are *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund* (man, gentleman, dog). All of them continue beam 1. The figure shows the mask after step 3, and again after the reordering and step 4. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, the entries that beam 1 wrote:
-
-# %% tags=["hide-input"]
-words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
-beams = ["beam 1", "beam 2", "beam 3"]
-own, of_beam_1 = torch.eye(3).bool(), torch.tensor([[True, False, False]] * 3)
-with style.in_style():
-    figure = Figure(figsize=(4.4, 3.6))
-    for bottom, steps, title in (
-        (0.6, [own] * 3, "after step 3"),
-        (0.05, [of_beam_1] * 3 + [own], "after reordering and step 4"),
-    ):
-        axes = figure.add_axes((0.15, bottom, 0.068 * 3 * len(steps), 0.25))
-        labels = ["<bos>"] * 3 + " ".join(words).split()[: 3 * len(steps) - 3]
-        draw_mask(axes, torch.cat(steps, dim=1), beams, labels)
-        for border in range(3, len(labels), 3):
-            axes.axvline(border, color=style.INK, linewidth=2.5)
-        axes.set_title(title, y=0, pad=-4, va="top", loc="left")
-Picture(
-    figure,
-    alt=(
-        "Two masks with a row for each of three beams and a column for each entry of "
-        "the cache, in groups of three per step. Before: each beam attends to its own "
-        "entry at steps 1 to 3. After: at steps 1 to 3, all rows attend to the entries "
-        "of beam 1, <bos>, Ein and alter, and at step 4 each to its own: Mann, Herr and "
-        "Hund."
-    ),
-    caption=(
-        "The mask before and after beams 2 and 3 become continuations of beam 1. A "
-        "column is an entry of the cache; a green cell means that the beam attends to "
-        "it."
-    ),
-)
-
-# %% [markdown]
-# Now with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry). At first, each beam attends to its own entry at every step.
+# In beam search, a step may drop one prefix and continue another twice. The new beams then need the keys and values of the prefix that they continue. So most libraries reorder the cache after each step, in functions such as `Cache.reorder_cache` (Hugging Face) and `reorder_incremental_state` (fairseq):
 
 # %%
-entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
-
-
-@torch.no_grad()
-def three_steps():
-    cache = model.start_cache(*model.encode(source), max_length=4, beams=3)
-    for tokens in entered[:3]:
-        model.decode_step(ids(tokens), cache)  # (1 sentence, 3 beams)
-    return cache
-
-
-def print_prefixes(cache):
-    for beam, mask in enumerate(cache.prefix_mask[0, :, : cache.length], 1):
-        attended = [entered[t][b] for t, b in mask.nonzero().tolist()]
-        print(f"beam {beam} attends to", *tokenizer.pieces(attended))
-
-
-# %%
-cache = three_steps()
-print_prefixes(cache)
-# index 0 is beam 1: all three continue it
-parents = torch.tensor([[0, 0, 0]], device=source.device)
-cache.reorder(parents)
-print("after reordering:")
-print_prefixes(cache)
+beams = ["Ein alter", "Der Mann", "Eine Frau"]
+keys = torch.randn(3, 2, 16)  # (beam, position, d_head)
+parents = [0, 0, 2]  # the old beam that each new beam continues
+keys = keys[parents]  # the same for the values, and in every layer
+print([beams[parent] for parent in parents])
 
 # %% [markdown]
-# The next step gives the same logits as with a cache in which beams 2 and 3 have copies of beam 1's keys and values:
-
-# %%
-copied = three_steps()
-for layer in copied.self_attention:  # (sentences, heads, steps, beams, d_head)
-    layer.key = layer.key[:, :, :, parents[0]]
-    layer.value = layer.value[:, :, :, parents[0]]
-with torch.no_grad():
-    by_mask = model.decode_step(ids(entered[3]), cache)
-    by_copying = model.decode_step(ids(entered[3]), copied)
-assert_close(by_mask, by_copying, atol=1e-4, rtol=1e-5)
-print("the same logits, without a copy")
-
-# %% tags=["remove-cell"]
-after = torch.cat([of_beam_1] * 3 + [own], dim=1)
-assert torch.equal(cache.prefix_mask[0].flatten(1).cpu(), after)
-before = torch.cat([own] * 4, dim=1)
-assert torch.equal(copied.prefix_mask[0].flatten(1).cpu(), before)
-assert all(len(three) == 3 for three in entered)
-for beam, newest in enumerate(entered[3]):
-    whole = [BOS, entered[1][0], entered[2][0], newest]
-    expected = without_cache(source, whole)[-1]
-    assert_close(by_mask[0, beam], expected, atol=1e-4, rtol=1e-5)
-
-# %% [markdown]
-# Two functions of the package use the mask:
-
-# %% tags=["hide-cell"]
-SourceCode(DecoderCache.reorder, Transformer.decode_step)
-
-# %% [markdown]
-# <details><summary>How they work, what this saves, and what it costs</summary>
-#
-# For the steps so far, `reorder` replaces each beam's rows of the mask with those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
-#
-# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. The memory for self-attention is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
-#
-# </details>
-#
 # ### How much memory it needs
 #
 # Each layer caches a key and a value, with $d_\text{model}$ numbers each:
@@ -928,7 +882,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# Together, that is nearly three times the size of the model's weights, which take about 250 MB. With long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
+# Together, that is nearly three times the model's weights of about 250 MB. With long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -939,11 +893,130 @@ megabytes = sum(weight.numel() for weight in weights.parameters()) * 4 / 1e6
 assert 240 < megabytes < 260 and 2.7 < sum(sizes) / megabytes < 3
 
 # %% [markdown]
+# ## One cache for all beams
+#
+# *Optional: no later chapter builds on this section.*
+#
+# Reordering copies keys and values in every layer and at every step. In the package, all beams of a sentence share one cache instead. Each step adds an **entry** for each beam, the keys and values of its newest token. A boolean mask, `prefix_mask`, marks which entries belong to each beam's prefix; if a beam switches to another prefix, only this mask changes.
+#
+# Here are three beams after three steps, with the token of each entry:
+#
+# | | step 1 | step 2 | step 3 |
+# |---|---|---|---|
+# | beam 1 | `<bos>` | Ein | alter |
+# | beam 2 | `<bos>` | Der | Mann |
+# | beam 3 | `<bos>` | Eine | Frau |
+#
+# Suppose that the three best candidates, *Ein alter Mann*, *Ein alter Herr* and *Ein alter Hund* (man, gentleman, dog), all continue beam 1. The figure shows the mask before and after. Beam 2, for example, no longer attends to *Der* and *Mann*, but to *Ein* and *alter*, which beam 1 wrote:
+
+# %% tags=["hide-input"]
+words = ["Ein Der Eine", "alter Mann Frau", "Mann Herr Hund"]
+beams = ["beam 1", "beam 2", "beam 3"]
+own, of_beam_1 = torch.eye(3).bool(), torch.tensor([[True, False, False]] * 3)
+with style.in_style():
+    figure = Figure(figsize=(4.4, 3.6))
+    for bottom, steps, title in (
+        (0.6, [own] * 3, "after step 3"),
+        (0.05, [of_beam_1] * 3 + [own], "after reordering and step 4"),
+    ):
+        axes = figure.add_axes((0.15, bottom, 0.068 * 3 * len(steps), 0.25))
+        labels = ["<bos>"] * 3 + " ".join(words).split()[: 3 * len(steps) - 3]
+        draw_mask(axes, torch.cat(steps, dim=1), beams, labels)
+        for border in range(3, len(labels), 3):
+            axes.axvline(border, color=style.INK, linewidth=2.5)
+        axes.set_title(title, y=0, pad=-4, va="top", loc="left")
+Picture(
+    figure,
+    alt=(
+        "Two masks with a row for each of three beams and a column for each entry of "
+        "the cache, in groups of three per step. Before: each beam attends to its own "
+        "entry at steps 1 to 3. After: at steps 1 to 3, all rows attend to the entries "
+        "of beam 1, <bos>, Ein and alter, and at step 4 each to its own: Mann, Herr and "
+        "Hund."
+    ),
+    caption=(
+        "The mask before and after beams 2 and 3 become continuations of beam 1. A "
+        "column is an entry of the cache; a green cell means that the beam attends to "
+        "it."
+    ),
+)
+
+# %% [markdown]
+# Now with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry).
+
+# %%
+entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
+
+
+@torch.no_grad()
+def three_steps():
+    cache = model.start_cache(*model.encode(source), max_length=4, beams=3)
+    for tokens in entered[:3]:
+        model.decode_step(ids(tokens), cache)  # (1 sentence, 3 beams)
+    return cache
+
+
+def print_prefixes(cache):
+    for beam, mask in enumerate(cache.prefix_mask[0, :, : cache.length], 1):
+        attended = [entered[t][b] for t, b in mask.nonzero().tolist()]
+        print(f"beam {beam} attends to", *tokenizer.pieces(attended))
+
+
+# %%
+cache = three_steps()
+print_prefixes(cache)
+# index 0 is beam 1: all three continue it
+parents = torch.tensor([[0, 0, 0]], device=source.device)
+cache.reorder(parents)
+print("after reordering:")
+print_prefixes(cache)
+
+# %% [markdown]
+# With copies of beam 1's keys and values, the next step gives the same logits:
+
+# %%
+copied = three_steps()
+for layer in copied.self_attention:  # (sentences, heads, steps, beams, d_head)
+    layer.key = layer.key[:, :, :, parents[0]]
+    layer.value = layer.value[:, :, :, parents[0]]
+with torch.no_grad():
+    by_mask = model.decode_step(ids(entered[3]), cache)
+    by_copying = model.decode_step(ids(entered[3]), copied)
+assert_close(by_mask, by_copying, atol=1e-4, rtol=1e-5)
+print("the same logits, without a copy")
+
+# %% tags=["remove-cell"]
+after = torch.cat([of_beam_1] * 3 + [own], dim=1)
+assert torch.equal(cache.prefix_mask[0].flatten(1).cpu(), after)
+before = torch.cat([own] * 4, dim=1)
+assert torch.equal(copied.prefix_mask[0].flatten(1).cpu(), before)
+assert all(len(three) == 3 for three in entered)
+for beam, newest in enumerate(entered[3]):
+    whole = [BOS, entered[1][0], entered[2][0], newest]
+    expected = without_cache(source, whole)[-1]
+    assert_close(by_mask[0, beam], expected, atol=1e-4, rtol=1e-5)
+
+# %% [markdown]
+# Two functions of the package use the mask:
+
+# %% tags=["hide-cell"]
+SourceCode(DecoderCache.reorder, Transformer.decode_step)
+
+# %% [markdown]
+# <details><summary>How they work, what this saves, and what it costs</summary>
+#
+# For the steps so far, `reorder` replaces each beam's rows of the mask with those of its parent. For later steps the mask stays as `start_cache` made it: there, each beam will have its own new entry. In `decode_step`, `flatten(3)` puts the entries of all steps and beams side by side as keys. The beams are the queries, so one call of attention serves all beams of a sentence.
+#
+# Per entry, the mask has one boolean for each beam, whereas a copy would move $2 \cdot n_\text{layers} \cdot d_\text{model}$ numbers. But with $k$ beams, a query gets scores for the entries of all of them, and of every $k$ scores the mask keeps only one. The memory for self-attention is the same either way: $k$ entries per step. Keys and values are copied only when the search of a sentence has ended: `select` keeps those of the other sentences, so the batch shrinks.
+#
+# </details>
+
+# %% [markdown]
 # ## 8-bit integers
 #
 # *Optional: no later chapter builds on this section.*
 #
-# Many CPUs multiply 8-bit integers faster than floating-point numbers, and **quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. In *dynamic* quantization, as here, the rows of the input are rounded in the same way while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales:
+# Many CPUs multiply 8-bit integers faster than floats, and **quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. In *dynamic* quantization, as here, the rows of the input are rounded in the same way while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales. It differs from that in float32 only because of the rounding:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -966,12 +1039,12 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers, with weights from −63 to 63. On the test sets of [our models](../book/speed.md), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
+# In the package, `precision="int8"` does this in all linear layers. On the test sets of [our models](../book/speed.md), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and all beams follow the path of greedy search. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
+# **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, all beams follow the path of greedy search. A batched implementation that needs $k$ rows sets the scores of all but the first to $-\infty$.
 #
 # **The search stops too early.** The first hypothesis that ends needn't be the best. Stop only when even the best remaining prefix can't catch up.
 #
@@ -985,7 +1058,7 @@ if file.exists():  # not in Colab
 #
 # **The padding of the sources isn't masked.** If you translate a batch without the memory mask, cross-attention attends to padding, and a translation depends on the rest of its batch.
 #
-# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, there is no error message, and the text still looks like German. In the package, all beams of a sentence share one cache, and `cache.reorder(parents)` tells it which previous beam each new beam continues. Here two beams hold different tokens and then trade places:
+# **The cache isn't reordered.** If you forget `keys[parents]`, there is no error message, and the text still looks like German. In the package, `cache.reorder(parents)` does the reordering. Here two beams hold different tokens and then trade places:
 
 
 # %%
@@ -1102,7 +1175,7 @@ with torch.no_grad():
 #
 # <details><summary>Answer</summary>
 #
-# The keys and values of self-attention, because each step adds an entry for each beam. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same, unless an implementation wastes memory by copying them for each beam.
+# The keys and values of self-attention, because each beam adds its own at each step. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same, unless an implementation wastes memory by copying them for each beam.
 #
 # </details>
 #
@@ -1148,7 +1221,7 @@ with torch.no_grad():
 # ## Going further
 #
 # - **In the paper:** §6.1. The length penalty comes from §7 of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144).
-# - **Wider isn't better:** [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/), the last of their six challenges. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) on the empty translation.
+# - **Wider isn't better:** the last of the six challenges of [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/).
 # - **Sampling:** [Holtzman et al. (2020)](https://arxiv.org/abs/1904.09751) introduce top-p. [Fan et al. (2018)](https://aclanthology.org/P18-1082/) use top-k.
 # - **Minimum Bayes risk (MBR) decoding** doesn't look for the most probable translation: of many samples it takes the one most similar to the others on average ([Eikema and Aziz, 2020](https://aclanthology.org/2020.coling-main.398/)).
 # - **Faster:** in [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once.

@@ -87,5 +87,6 @@ def test_the_chapter_draws_the_measured_values() -> None:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("measured", "empty_translation")
     }
     for row in result["rows"]:
-        assert drawn["measured"][row["alpha"]][row["beam"]] == (row["bleu"], row["length_ratio"])
+        values = (row["bleu"], row["length_ratio"], row["log_probability"])
+        assert drawn["measured"][row["alpha"]][row["beam"]] == values
     assert drawn["empty_translation"] == result["empty_translation"]
