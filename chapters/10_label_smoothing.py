@@ -572,7 +572,7 @@ steps_apart = [
 assert steps_apart[-1] > 2 * steps_apart[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Yet on the pairs that they were trained on, they predict nearly all tokens correctly and are *under*confident: neither of them has reached its limit. So the endless growth of the last section can't be the whole explanation. The chart shows how the overconfidence arises.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Yet on the pairs that they were trained on, they predict nearly all tokens correctly and are *under*confident: even with hard targets, the mean confidence is below 0.9, the limit that smoothing sets. So the endless growth of the last section can't be the whole explanation. The chart shows how the overconfidence arises.
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -621,7 +621,7 @@ Picture(
 )
 
 # %% [markdown]
-# The accuracy on new sentences rises to the last step, so by this measure, the models haven't been trained too long. But what they memorise makes them more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
+# The accuracy on new sentences rises to the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
 #
 # The second model's *unsmoothed* loss is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
 

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training
 #
-# The figure shows the training loss over the first 120 steps of six runs of the same small translation model. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on; the answer is near the end of this chapter. One of the bugs doesn't show in its curve.
+# The figure shows the training loss over the first 120 steps of six runs of the same small translation model. Only one of them has no bug. **Two runs look equally healthy, although one of these two is worthless. What is wrong with the other four?** Decide before you read on; the answers are near the end of this chapter.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -160,9 +160,7 @@ from transformer.translator import Translator
 # %% [markdown]
 # ## The first loss
 #
-# We train on the **pocket corpus** from [Data and batching](09_data_and_batching.ipynb).
-#
-# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. The data are the pocket corpus from [Data and batching](09_data_and_batching.ipynb). A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
 
 # %%
 recipe = RECIPES["pocket"]
@@ -221,8 +219,54 @@ assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
 assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check the first loss before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the model sees the answer, or the loss is divided by the wrong number. But most untrained models can't use a leak, so a normal first loss doesn't rule one out.
+# Check the first loss before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the loss is divided by the wrong number, or there is a **leak**: the model sees the answer. There are two common leaks, and only one shows at once. If the decoder input isn't shifted, the loss is low from the start, because with tied embeddings a shallow untrained model tends to predict its own input. If the causal mask is missing, the first loss is normal, because the model has yet to learn to use what it shouldn't see.
 #
+# Here is one step of the six runs. `schedule` sets the learning rate, and clipping limits the gradient; both are explained below. The package provides the paper's schedule, `package_learning_rate`, and `package_batch_loss`, a faster form of `batch_loss`.
+
+
+# %%
+def schedule(step):
+    rate = package_learning_rate(step, small.d_model, warmup_steps=40)
+    return 0.2 * rate
+
+
+def run_step(model, adam, batch, step, rate, zero_grad, max_norm):
+    adam.param_groups[0]["lr"] = rate(step)
+    loss = package_batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
+    if zero_grad:
+        adam.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    adam.step()
+    return loss.item(), norm.item()
+
+
+# %% [markdown]
+# The *healthy run* takes 120 steps with a warm-up of 40 and clipping at 1. The others start from the same weights and get the same batches in the same order, but each changes one argument of `short_run`.
+
+
+# %%
+def short_run(
+    change=lambda batch: batch,
+    n_steps=120,
+    rate=schedule,
+    zero_grad=True,
+    max_norm=1.0,
+):
+    model, adam = new_model()
+    steps = [
+        run_step(model, adam, change(batch), step, rate, zero_grad, max_norm)
+        for step, batch in enumerate(batches[:n_steps], 1)
+    ]
+    losses, norms = zip(*steps, strict=True)
+    return losses, norms, model, adam
+
+
+# %%
+losses, gradient_norms, healthy_model, healthy_adam = short_run()
+print(f"first loss {losses[0]:.2f}, last {losses[-1]:.2f}")
+
+# %% [markdown]
 # ## Adam
 #
 # **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. If the gradient comes from a random batch, as here, this is **stochastic gradient descent (SGD)**. It has two problems: such a gradient is only a noisy estimate, and one learning rate has to suit all weights, although some have much larger gradients than others.
@@ -277,7 +321,7 @@ print("the same weights as PyTorch's Adam")
 # %% [markdown]
 # Most models today use **AdamW** ([Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)), which also shrinks every weight a little in each step. This is **weight decay**, a form of regularisation.
 #
-# Across a whole model, the division by $\sqrt{\hat v}$ makes all steps about equally large. In the figure, each symbol is one weight tensor of our small Transformer. The x-axis shows the root mean square of its recent gradients, and the y-axis that of its step, divided by the learning rate. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
+# Across a whole model, the division by $\sqrt{\hat v}$ makes all steps about equally large. In the figure, each symbol is one weight tensor of the healthy run; both axes show a root mean square. With plain gradient descent, all symbols would lie on a diagonal such as the dashed one. Look at Adam's first step (blue): whatever the gradient, the step is the full learning rate or nearly so.
 
 
 # %% tags=["hide-input"]
@@ -294,37 +338,7 @@ def gradient_and_step_sizes(model, adam, step):
     return torch.tensor(sizes).T
 
 
-def schedule(step):
-    rate = package_learning_rate(step, small.d_model, warmup_steps=40)
-    return 0.2 * rate  # the best factor depends on the model
-
-
-def healthy_step(
-    model, adam, batch, step, rate=schedule, zero_grad=True, max_norm=1.0
-):
-    adam.param_groups[0]["lr"] = rate(step)
-    loss = package_batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
-    if zero_grad:
-        adam.zero_grad()
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    adam.step()
-    return loss.item(), norm.item()
-
-
-def short_run(change=lambda batch: batch, n_steps=120, **fault):
-    model, adam = new_model()
-    steps = [
-        healthy_step(model, adam, change(batch), step, **fault)
-        for step, batch in enumerate(batches[:n_steps], 1)
-    ]
-    losses, norms = zip(*steps, strict=True)
-    return losses, norms, model, adam
-
-
-losses, gradient_norms, healthy_model, healthy_adam = short_run()
-first_model, first_adam = new_model()
-healthy_step(first_model, first_adam, batches[0], step=1)
+_, _, first_model, first_adam = short_run(n_steps=1)
 first = gradient_and_step_sizes(first_model, first_adam, step=1)
 later = gradient_and_step_sizes(healthy_model, healthy_adam, step=120)
 with style.in_style():
@@ -354,16 +368,8 @@ Picture(
     ),
 )
 
-# %% [markdown]
-# `first` and `later` hold the gradient and step sizes of the figure:
-
-# %%
-print(f"step 1:   steps from {first[1].min():.2f} to {first[1].max():.2f}")
-print(f"step 120: steps from {later[1].min():.2f} to {later[1].max():.2f}")
-spread = later[0].max() / later[0].min()
-print(f"step 120: gradients differ by a factor of {spread:.0f}")
-
 # %% tags=["remove-cell"]
+spread = later[0].max() / later[0].min()
 assert spread > 25 and (first[1] > 0.8).all()
 assert later[1].min() > 0.08 and later[1].max() < 0.5
 assert later[1].max() / later[1].min() < spread / 5
@@ -400,9 +406,9 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. (One of the six runs at the top has no warm-up either.) Now you know why the first steps were too large: Adam's first step moves nearly every weight by the full learning rate, in a direction estimated from a single batch.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. Now you know why the first steps did so much damage at a learning rate this high: they move nearly every weight by the full learning rate, in a direction estimated from a single batch or a few.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Making only the first step small isn't enough, because $m$ and especially $v$ are poor estimates until they have seen many batches. After the warm-up, whose best length is found by trial, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**, while $m$ and $v$ become better estimates. After the warm-up, whose best length is found by trial, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. Here is the formula (§5.3, equation 3):
 #
 # $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
@@ -452,7 +458,42 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 # %% [markdown]
 # In many later models the learning rate falls along half a cosine wave (**cosine decay**). Nearly all schedules have a warm-up, though pre-norm models manage with a short one.
 #
-# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before, and take the highest that stays stable, or one a little below it. If you change the batch size, tune the factor again; a common first guess is to scale the learning rate with the square root of the batch size.
+# ### How high a peak, and does it need a warm-up?
+#
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before. Here we try a third of the healthy run's peak, the same peak and three times as much, each with the warm-up and without (at its peak until step 40).
+
+
+# %%
+def scaled(peak, warm_up):
+    return lambda step: peak * schedule(step if warm_up else max(step, 40))
+
+
+sweep = {(True, 1): losses}  # the healthy run
+for warm_up in (False, True):
+    for peak in (1 / 3, 1, 3):
+        if (warm_up, peak) not in sweep:
+            rate = scaled(peak, warm_up)
+            sweep[warm_up, peak] = short_run(rate=rate)[0]
+
+# %%
+final = {key: sum(run[-20:]) / 20 for key, run in sweep.items()}
+print("mean loss of the last 20 steps")
+print("peak, × healthy   1/3     1     3")
+for warm_up, name in ((False, "no warm-up"), (True, "warm-up")):
+    row = (final[warm_up, peak] for peak in (1 / 3, 1, 3))
+    print(f"{name:14}", *(f"{loss:6.2f}" for loss in row), sep="")
+
+# %% tags=["remove-cell"]
+assert abs(final[False, 1] - final[True, 1]) < 0.08  # no difference
+assert 0.04 < final[True, 1 / 3] - final[False, 1 / 3] < 0.2  # costs a little
+assert final[False, 3] > final[True, 3] + 0.5 and 5.7 < final[False, 3] < 6.1
+assert min(final, key=final.get)[1] == 1
+assert final[True, 1] < final[True, 3] < final[True, 1] + 0.2
+
+# %% [markdown]
+# At the lowest peak, the warm-up only costs time, and at the healthy run's peak it makes hardly any difference. At three times that peak, it decides: with it the run is nearly as good as the healthy one, and without it the loss gets stuck. Another seed gave the same result. So **a warm-up makes higher learning rates possible**, and a good one easier to find.
+#
+# Choose the best peak, or one a little below the highest that stays stable. If in the long run a healthy loss later *rises*, the learning rate is the first suspect. If you change the batch size, tune the factor again; a common first guess is to scale the learning rate with the square root of the batch size.
 #
 # ## Gradient clipping
 #
@@ -504,14 +545,6 @@ Picture(
     ),
 )
 
-# %% [markdown]
-# `gradient_norms` and `damaged_norms` are the two curves:
-
-# %%
-print(f"healthy run, median: {torch.tensor(gradient_norms).median():.2f}")
-print(f"healthy run, step 50: {gradient_norms[49]:.2f}")
-print(f"damaged batch, step 50: {damaged_norms[49]:.2f}")
-
 # %% tags=["remove-cell"]
 assert damaged_norms[49] > 5 * torch.tensor(gradient_norms).median()
 assert damaged_norms[49] > 2 * max(gradient_norms)
@@ -524,7 +557,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause of a large gradient may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. In plain gradient descent, the step is proportional to the gradient. Adam's isn't, because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. Adam's step isn't proportional to the gradient. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
@@ -551,7 +584,7 @@ for weight, other in pairs:
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but most recipes for language models have it. In ours, `max_grad_norm` sets the limit. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
+# PyTorch's `clip_grad_norm_` does the same. The paper doesn't mention clipping, but most recipes for language models have it. Both runs in the figure are clipped at 1. Here are their losses after the damaged batch, and those of the same two runs without clipping:
 
 # %% tags=["hide-input"]
 unclipped = [
@@ -576,7 +609,7 @@ assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
 assert 0.02 < (sum(unclipped[0][after]) - sum(losses[after])) / 10 < 0.15
 
 # %% [markdown]
-# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, above all in the first steps. That does little harm, and here even helps a little: Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
+# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients. That even helps a little here: Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
 #
 # ## Gradient accumulation
 #
@@ -609,17 +642,17 @@ print(f"error of the mean of means: {error:.0%} (of the norm)")
 #
 # ## The training step
 #
-# Here is the whole step in ten lines. `config` holds the settings; `batches` is a list of one or more micro-batches. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
+# Here is the whole step in ten lines. `config` holds the settings; `micro_batches` is a list of one or more. Call `model.train()` before training and `model.eval()` before validating or generating: the mode decides whether dropout is active.
 
 
 # %%
-def train_step(model, adam, batches, step, config):
+def train_step(model, adam, micro_batches, step, config):
     factor, warmup = config.learning_rate_factor, config.warmup_steps
     rate = learning_rate(step, model.config.d_model, warmup, factor)
     adam.param_groups[0]["lr"] = rate
     adam.zero_grad()
-    n_tokens = sum(batch.n_tokens for batch in batches)
-    for batch in batches:
+    n_tokens = sum(batch.n_tokens for batch in micro_batches)
+    for batch in micro_batches:
         loss = batch_loss(model, batch, config.label_smoothing)
         (loss / n_tokens).backward()
     nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
@@ -744,7 +777,7 @@ print("training on:", trainer.device.type, trainer.device.precision)
 # %%
 sentence = "The old woman does not open the window."
 metrics = []
-print("step   BLEU   right / swapped sources")
+print("step   BLEU   right  swapped")
 for step in range(1, config.steps + 1):
     trainer.step()
     if step > 900:
@@ -754,8 +787,8 @@ for step in range(1, config.steps + 1):
         metrics.append(trainer.validate() | {"right": right, "swapped": wrong})
         bleu = metrics[-1]["valid_bleu"]
         (translation,) = trainer.translator.greedy_search([sentence])
-        print(f"{step:4}   {bleu:4.1f}   {right:.2f} / {wrong:.2f}")
-        print(f"      {translation[:42]}")
+        print(f"{step:4}   {bleu:4.1f}   {right:5.2f}  {wrong:7.2f}")
+        print(f"       {translation[:41]}")
 
 # %% [markdown]
 # At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. The swapped loss even rises: the better the model reads its source, the more confidently it predicts the wrong sentence. In the charts below, the loss falls steeply from the start, but BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
@@ -794,7 +827,7 @@ assert by_step[1200]["swapped"] > by_step[100]["swapped"] + 0.5
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, even where it differs from English, but some words or forms are wrong or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
+# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, but some words or forms are wrong or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:3]
@@ -835,7 +868,7 @@ assert loss < 0.9 * by_step[1200]["valid_loss"]
 assert bleu["average"] > bleu["last weights"] + 2
 
 # %% [markdown]
-# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs no training, only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run. Lowering the learning rate at the end would remove much of the same noise.
+# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; lowering it would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
@@ -918,7 +951,7 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint at each new minimum of the validation loss, and translates with the best, which is the last one saved this way. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum. So the last one saved is the best, and it is the one that translates. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -967,13 +1000,13 @@ Picture(
 )
 
 # %% [markdown]
-# **C is healthy.** The others start from the same weights and get the same batches in the same order, but each has a bug:
+# **C is healthy, and E only looks so.** Each of the other five has a bug:
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
-# | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | no warm-up: the first steps are up to six times as large as the healthy run's largest | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
+# | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | `warmup_steps` is 1: in the paper's formula, this not only skips the warm-up, but also starts with a peak 6.3 times as high | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the sum of all earlier ones, which clipping keeps at a norm of 1 or less | a missing `zero_grad` |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to what is left of all earlier ones (clipping changes the stored gradients, so their sum keeps a norm of 1 or less) | a missing `zero_grad` |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -986,11 +1019,9 @@ for name, run in runs.items():
 # %% [markdown]
 # Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.
 #
-# D still falls, only more slowly than C. If a loss is healthy for much longer and then *rises*, suspect the learning rate.
+# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
-# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. It even starts with a lower loss, because with tied embeddings a shallow untrained model tends to copy. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
-#
-# Run A has the healthy run's schedule from step 40 on, yet it remains on its plateau: the damage was done in the first steps.
+# Run A has the healthy run's learning rate from step 40 on, yet it remains on its plateau: the damage was done in the first steps. Skipping the warm-up alone does no harm here, as you saw above; at a learning rate this high, it does.
 #
 # And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. We train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources:
 
@@ -1020,7 +1051,7 @@ for name, curve in curves.items():  # the figure at the top shows the same runs
     again = trained_again[name]
     assert_close(again, torch.tensor(curve), atol=0.4, rtol=0)
     assert (again - torch.tensor(curve)).abs().mean() < 0.15
-check_model, check_adam = new_model()  # healthy_step and train_step do the same
+check_model, check_adam = new_model()  # short_run and train_step do the same
 for step, part in enumerate(batches[:5], 1):
     first_losses = batch_loss(check_model, part, smoothing=0.0) / part.n_tokens
     assert_close(first_losses.item(), losses[step - 1], atol=1e-3, rtol=1e-3)
