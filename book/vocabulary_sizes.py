@@ -47,7 +47,7 @@ def measure(pairs: Sequence[tuple[str, str]], test: Sequence[tuple[str, str]], s
     unknown = sum(n for word, n in words.items() if word not in frequent_words)
     return {
         "size": size,
-        "fertility": [round(value, 4) for value in fertility],
+        "fertility": [round(value, 5) for value in fertility],
         "frequent": round(sum(n >= 100 for n in counts) / len(counts), 4),
         "rare": round(sum(n < 10 for n in counts) / len(counts), 4),
         "unknown_words": round(unknown / words.total(), 4),

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it doesn't occur in the 8,000 sentence pairs of this chapter either. The figure cuts the sentence into words, characters and subwords. **In which of the three is a part of it lost?** And how can a program find such subwords, in two languages at once?
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and nor has the translator of [chapter 1](01_translation.ipynb): neither *Handschuhfach* nor *klemmt* occurs in the 29,000 pairs of captions that it learned from. The figure cuts the sentence into words, characters and subwords. **In which of the three is a part of it lost?** And how can a program find such subwords, in two languages at once?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -44,7 +44,9 @@ if "google.colab" in sys.modules:
     print(f"With all figures: {book}/chapters/08_subword_tokenization.html")
 
 # %% tags=["hide-input"]
-from transformer.data import pocket
+import json
+from pathlib import Path
+
 from transformer.data.bpe import split_words
 from transformer.data.pocket.grammar import lexicon
 from transformer.data.tokenizer import UNK, Tokenizer
@@ -55,11 +57,6 @@ from transformer.plots.model_map import model_map
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 captions = Tokenizer.load(MODELS_FOLDER / "multi30k" / "tokenizer.model")
-german_words = {
-    word
-    for pair in pocket.pairs("train", 8000)
-    for word in split_words(pair.target)
-}
 stuck = "Das Handschuhfach klemmt."
 stuck_words = split_words(stuck)
 Picture(
@@ -69,7 +66,7 @@ Picture(
             "characters": list("".join(stuck_words)),
             "subwords": captions.pieces(captions.encode(stuck)),
         },
-        unknown=[word for word in stuck_words if word not in german_words],
+        unknown=["▁Handschuhfach", "▁klemmt"],
     ),
     alt=(
         "Das Handschuhfach klemmt, segmented in three ways. Words: four tokens with the "
@@ -78,8 +75,8 @@ Picture(
     ),
     caption=(
         "One sentence in words, characters and subwords. Words that don't occur in "
-        "8,000 sentence pairs become <unk>, and characters make the sentence long. "
-        "The subwords are those of chapter 1's translator of image captions."
+        "chapter 1's captions become <unk>, and characters make the sentence long. "
+        "The subwords were learned from the same captions."
     ),
 )
 
@@ -90,7 +87,13 @@ assert captions.pieces(captions.encode(stuck))[:4] == [
     "f",
     "ach",
 ]
-assert [word in german_words for word in stuck_words] == [True, False, False, True]
+assert stuck_words == ["▁Das", "▁Handschuhfach", "▁klemmt", "."]
+stored = Path("../book/results/vocabulary-sizes.json")
+if stored.exists():  # not in Colab
+    on_captions = json.loads(stored.read_text("utf-8"))
+    n_uses = on_captions["words_of_first_figure"]
+    assert on_captions["pairs"] == 29000 and list(n_uses) == stuck_words
+    assert [n_uses[word] > 0 for word in stuck_words] == [True, False, False, True]
 
 # %% [markdown]
 # By the end you will be able to learn a subword vocabulary with pencil and paper, segment unseen words, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** The chapter builds on the embedding matrix of [The full model](07_full_model.ipynb).
@@ -113,6 +116,7 @@ Picture(
 # %% tags=["hide-input", "imports"]
 import io
 import math
+import re
 import textwrap
 from collections import Counter
 from itertools import pairwise
@@ -207,11 +211,11 @@ n_reserved = sum(n for word, n in n_unknown.items() if word in reserved)
 assert 0.5 < n_reserved / sum(n_unknown.values()) < 0.7
 
 # %% [markdown]
-# Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences, and without them, the German curve would end less than half as high. But real text never runs out of new words either: the longer it is, the more different words it contains.
+# Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences. But real text never runs out of new words either.
 #
-# There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+# There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding learns only where its word occurs, so most would learn very little.
 #
-# **Characters** solve both problems: in a language with an alphabet, a hundred of them are enough to write nearly everything. But a single letter means next to nothing, so the lowest layers would first have to combine letters into words. Sequences also become long, which is expensive: inference needs one step per token, and the number of attention weights grows with the square of the length. On our test sentences, the price is:
+# **Characters** solve both problems: in a language with an alphabet, a hundred of them are enough to write nearly everything. But a single letter means next to nothing, so the lowest layers would have to combine letters into words. Sequences also become long: inference needs one step per token, and the number of attention weights grows with the square of the length. On our test sentences, the price is:
 
 # %%
 text = [line for pair in test for line in pair]
@@ -224,7 +228,7 @@ print(f"{ratio**2:.0f} times as many attention weights")
 # %% [markdown]
 # Some models pay this price and read single bytes ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
 #
-# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them.
+# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. How do we find them?
 #
 # ## Byte-pair encoding by hand
 #
@@ -337,7 +341,7 @@ Picture(
 # %% [markdown]
 # The last merge, `▁pot`, isn't in the tree, because it includes the mark ▁ and this *pot* has none. A *pot* at the start of a word and a *pot* inside a word are different strings to BPE, so they get different embeddings. So do *pot* and *Pot*.
 #
-# In the worst case, none of the merges applies and a word is spelled out. So frequent words are one token, rare ones several, and no word is unknown if all its characters are in the vocabulary.
+# In the worst case, no merge applies and a word is spelled out. So no word is unknown if all its characters are in the vocabulary.
 #
 # ## BPE in the package
 #
@@ -358,7 +362,7 @@ ranks = {merge.pair: merge.rank for merge in merges}
 print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
 
 # %% [markdown]
-# **Move the slider** to apply fewer or more merges to six words. Each step of the slider is a merge that changes one of them, and the line above the words shows which of the 3,935 merges it is. Point at a symbol, or tap it, to see its two parts and their count. Do the three German compounds end up in pieces that mean something? The section *Where German compounds are split* asks this about more words.
+# **Move the slider** to apply fewer or more merges to six words. The line above them shows which of the 3,935 merges came last. Point at a symbol, or tap it, to see its two parts and their count. Do the three German compounds end up in pieces that mean something?
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
@@ -384,7 +388,7 @@ Captioned(
 # %% [markdown]
 # ### The same as SentencePiece
 #
-# Real projects use a library such as SentencePiece ([Kudo and Richardson, 2018](https://aclanthology.org/D18-2012/)), and so does this course: its `Tokenizer` is a thin layer around SentencePiece's BPE. If our algorithm is right, it must learn the same merges from the same text, in the same order, and segment every sentence in the same way:
+# Real projects use a library, and so does this course: its `Tokenizer` is a thin layer around the BPE of SentencePiece ([Kudo and Richardson, 2018](https://aclanthology.org/D18-2012/)). If our algorithm is right, it must learn the same merges in the same order, and segment every sentence in the same way:
 
 # %%
 tokenizer = Tokenizer.train(lines, vocab_size=4000)
@@ -408,7 +412,7 @@ print(textwrap.fill(" ".join(map(str, ids)), 48))
 print(textwrap.fill(tokenizer.decode(ids), 48))
 
 # %% [markdown]
-# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other libraries that you will meet are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which can segment text with all the algorithms in this chapter.
+# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other libraries are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which knows all the algorithms in this chapter.
 #
 # <details><summary>What both programs have to agree on</summary>
 #
@@ -441,57 +445,7 @@ Picture(
     ),
 )
 
-# %% [markdown]
-# How often does BPE split a compound at the boundary, and how often would the same number of cuts in random places do so? How often does it split there and nowhere else, so that both parts stay whole? This function counts all three, given the first part of each compound:
-
-
-# %%
-def compound_splits(first_parts, segment_word):
-    """The fractions of compounds split at the boundary, by chance, only there."""
-    at_boundary = by_chance = only_there = 0
-    for word, first in first_parts.items():
-        symbols = segment_word(word)
-        starts = ["".join(symbols[:n]) for n in range(1, len(symbols))]
-        at_boundary += first in starts
-        by_chance += len(starts) / (len(word) - 1)
-        only_there += [first] == starts
-    sums = at_boundary, by_chance, only_there
-    return [total / len(first_parts) for total in sums]
-
-
-# %% [markdown]
-# We apply it to all compounds in our test sentences that don't occur in the training text. The second row is the caption translator's tokenizer, which was learned from real text:
-
-# %% tags=["hide-input"]
-nouns = {
-    form.lower()
-    for noun in lexicon().nouns.values()
-    for form in (noun.german, noun.german_oblique, noun.german_plural)
-}
-known_parts = tuple("▁" + m.german for m in lexicon().modifiers.values())
-first_part = {}  # of each new compound
-for word in count_words(test, 1).keys() - set(words):
-    for first in filter(word.startswith, known_parts):
-        rest = word.removeprefix(first)
-        if rest in nouns or rest.removesuffix("n") in nouns:
-            first_part[word] = first
-splits_of = {
-    "BPE": compound_splits(first_part, lambda word: segment(word, ranks)),
-    "captions": compound_splits(
-        first_part, lambda word: captions.pieces(captions.encode(word[1:]))
-    ),
-}
-print(f"{len(first_part)} new compounds, split")
-print("         at the boundary  by chance  only there")
-for name, (at_boundary, by_chance, only_there) in splits_of.items():
-    print(f"{name:8} {at_boundary:15.0%} {by_chance:10.0%} {only_there:11.0%}")
-
 # %% tags=["remove-cell"]
-at_boundary, by_chance, only_there = splits_of["BPE"]
-assert at_boundary > 0.8 and by_chance < 0.2 and 0.4 < only_there < 0.6
-at_boundary, by_chance, only_there = splits_of["captions"]
-assert 0.75 < at_boundary < 0.9 and by_chance < 0.25 and only_there < 0.1
-assert len(set(first_part.values())) < 30
 for word, expected in {
     "▁Frühlingskleid": "▁Frühling sk leid",
     "▁Schultisch": "▁Sch ult isch",
@@ -500,17 +454,158 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# Most are split at the boundary, far more often than by chance. But our corpus makes this easy: its compounds begin with one of a few dozen frequent words. The tokenizer learned from real text also finds most boundaries, but nearly always cuts up a part as well. BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So in the figure, *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly.
+# BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly.
+#
+# ## One vocabulary for two languages
+#
+# The paper learns *one* vocabulary from English and German text together (§5.1). One good reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line lists the ten most frequent shared tokens:
+
+# %%
+in_language = [
+    Counter(i for pair in train[:4000] for i in tokenizer.encode(pair[side]))
+    for side in (0, 1)
+]
+shared = in_language[0].keys() & in_language[1].keys()
+for language, uses in zip(languages, in_language, strict=True):
+    fraction = sum(uses[i] for i in shared) / uses.total()
+    print(f"{len(shared)} shared tokens are {fraction:.0%} of the {language} text")
+frequent = sorted(shared, key=lambda i: -min(uses[i] for uses in in_language))
+print(textwrap.fill(" ".join(tokenizer.pieces(frequent[:10])), 48))
+
+# %% tags=["remove-cell"]
+names = set(tokenizer.pieces(list(shared)))
+assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
+
+# %% [markdown]
+# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, and the layers above have to tell them apart by context.
+#
+# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary they always do. Here are three names split with an English vocabulary (left) and with a German one (right). Our English text doesn't even contain a capital *K*:
+
+# %%
+english = Tokenizer.train([source for source, _ in train[:4000]], vocab_size=1000)
+german = Tokenizer.train([target for _, target in train[:4000]], vocab_size=1000)
+for name in ("Hemingway", "Kathmandu", "Beethoven"):
+    in_english = " ".join(english.pieces(english.encode(name)))
+    in_german = " ".join(german.pieces(german.encode(name)))
+    print(f"{in_english:20}   {in_german}")
+
+# %% tags=["remove-cell"]
+for name in ("Hemingway", "Kathmandu"):
+    assert english.pieces(english.encode(name)) != german.pieces(
+        german.encode(name)
+    )
+
+# %% [markdown]
+# ## How large should the vocabulary be?
+#
+# Two numbers help you to choose a size. Both need only text, no training:
+#
+# - **Fertility** is the number of tokens per word of new text (here, punctuation marks count as words). It determines how long sequences are.
+# - The share of **frequent tokens**, say with 100 or more occurrences in the training text. An embedding that is hardly ever used hardly learns, and still takes up memory.
+#
+# We compute both for our corpus, and the share of rare tokens, with fewer than ten occurrences:
+
+
+# %%
+def measure(size):
+    tokenizer = Tokenizer.train(lines, size)
+    n_tokens = sum(map(len, tokenizer.encode_all(text)))
+    uses = Counter(i for ids in tokenizer.encode_all(lines) for i in ids)
+    counts = [uses[i] for i in range(4, size)]  # without special tokens
+    frequent = sum(n >= 100 for n in counts) / len(counts)
+    rare = sum(n < 10 for n in counts) / len(counts)
+    return n_tokens / n_words, frequent, rare
+
+
+# %%
+print("size   fertility   frequent   rare")
+measured = {size: measure(size) for size in (500, 1000, 2000, 4000)}
+for size, (fertility, frequent, rare) in measured.items():
+    print(f"{size:4} {fertility:11.2f} {frequent:10.0%} {rare:6.0%}")
+
+# %% tags=["remove-cell"]
+fertilities, frequents, rares = zip(*measured.values(), strict=True)
+for values in (fertilities, frequents):
+    assert all(a > b for a, b in pairwise(values))
+assert all(a < b for a, b in pairwise(rares)) and rares[-1] > 2 * rares[-2]
+assert len(set(words)) < 3000 and fertilities[-1] < 1.1
+if stored.exists():
+    in_table = [
+        (
+            *(f"{fertility:.2f}" for fertility in r["fertility"]),
+            f"{r['frequent']:.0%}",
+            f"{r['unknown_words']:.0%}",
+        )
+        for r in on_captions["rows"]
+    ]
+    assert [r["size"] for r in on_captions["rows"]] == [
+        500 * 2**i for i in range(7)
+    ]
+    assert in_table == [
+        ("1.94", "2.21", "90%", "24%"),
+        ("1.58", "1.79", "88%", "17%"),
+        ("1.34", "1.52", "83%", "11%"),
+        ("1.17", "1.30", "34%", "7%"),
+        ("1.08", "1.17", "13%", "5%"),
+        ("1.04", "1.10", "5%", "3%"),
+        ("1.02", "1.06", "2%", "2%"),
+    ], in_table
+    assert on_captions["rows"][0]["frequent"] < 0.95
+
+    def bleu_of(experiment):
+        """Label → direction and BLEU of greedy and beam search."""
+        rows = json.loads(stored.with_name(f"{experiment}.json").read_text("utf-8"))
+        return {
+            row["label"]: [t["scores"][0]["value"] for t in row["test_sets"]]
+            for row in rows["rows"]
+        }
+
+    short, whole = bleu_of("captions"), bleu_of("multi30k")
+    labels = ("vocabulary 2,000", "baseline", "vocabulary 8,000")
+    assert [round(short[label][-1], 1) for label in labels] == [30.6, 33.6, 35.7]
+    seeds = [whole[f"vocabulary-4000{seed}"] for seed in ("", "-seed-2", "-seed-3")]
+    assert 0.5 < max(s[1] for s in seeds) - min(s[1] for s in seeds) < 0.6
+    ahead = []
+    for search in (0, 1):
+        mean = sum(scores[search] for scores in seeds) / 3
+        ahead.append(whole["dropout-0.15"][search] - mean)
+        small = whole["vocabulary-4000-de-en"][search]
+        ahead.append(whole["dropout-0.15-de-en"][search] - small)
+    assert (round(min(ahead), 1), round(max(ahead), 1)) == (-0.5, 0.4)
+
+# %% [markdown]
+# Our corpus has fewer than 3,000 different words, so 4,000 tokens cover nearly all of them. Here is real text, chapter 1's captions: 29,000 pairs for learning and 1,000 others for measuring. For comparison, “unknown words” is the share that a **word-level vocabulary** of the same size would lose. The last column is [BLEU](13_evaluation.ipynb), the usual measure of translation quality, after one [short training run](../book/experiments.md) each, from English to German:
+#
+# | tokens | fertility, English / German | frequent tokens | unknown words | BLEU |
+# |---:|:---:|---:|---:|---:|
+# | 500 | 1.94 / 2.21 | 90% | 24% | |
+# | 1,000 | 1.58 / 1.79 | 88% | 17% | |
+# | 2,000 | 1.34 / 1.52 | 83% | 11% | 30.6 |
+# | 4,000 | 1.17 / 1.30 | 34% | 7% | 33.6 |
+# | 8,000 | 1.08 / 1.17 | 13% | 5% | 35.7 |
+# | 16,000 | 1.04 / 1.10 | 5% | 3% | |
+# | 32,000 | 1.02 / 1.06 | 2% | 2% | |
+#
+# From top to bottom, every doubling shortens sentences, first by a lot and from 8,000 tokens on hardly at all. Meanwhile the share of frequent tokens collapses. So sensible sizes for this text lie between about 2,000 and 8,000. **The more text, the larger the vocabulary may be**, because more of its tokens are frequent.
+#
+# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), 8,000 tokens are between 0.5 points behind 4,000 and 0.4 ahead, depending on the direction and on the search. But most of these are single runs, and three that differ only in their seeds are half a point apart. So one run each can show an advantage of two or three points, as in the table, but none as small as these. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
+#
+# For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there.
 #
 # ## Other subword algorithms
 #
-# Three other algorithms are common:
+# You will meet four algorithms. They differ in what they start from, how they learn, and how they segment:
 #
-# - **WordPiece** (BERT; [Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) also merges pairs, but picks the pair that makes the training text most probable. Google never published its training code. Tutorials usually describe it by a simple score, $\text{count}(ab)\,/\,(\text{count}(a)\,\text{count}(b))$: how frequent a pair is relative to its two parts. (Hugging Face's library learns a WordPiece vocabulary with BPE's merges.) WordPiece doesn't use the merges for segmentation. Instead it repeatedly takes the **longest** matching token, from left to right. BERT's mark is the reverse of ▁: the prefix `##` shows that a token *continues* a word, as in `tea ##pot ##s`. The paper uses word-pieces ([Wu et al., 2016](https://arxiv.org/abs/1609.08144)) for English–French (§5.1).
-# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary of frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the segmentation with the highest product of probabilities.
-# - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes: *u* as 117, *ü* as 195 and 188, € as 226, 130 and 172. So the first 256 tokens, one for each byte, can encode any text, and a token may be part of a character. GPT-4 and Llama 3 use it too.
+# | | starts from | learns by | segments by | marks |
+# |---|---|---|---|---|
+# | **BPE** (the paper, Llama 2) | characters | merging the most frequent pair | merges, in the order of learning | `▁` starts a word |
+# | **Byte-level BPE** (GPT-2, Llama 3) | bytes | the same | the same | `Ġ` is the space before a word |
+# | **WordPiece** (BERT) | characters | merging the pair that makes the text most probable | longest match, from left to right | `##` continues a word |
+# | **Unigram** (T5) | many frequent strings | removing tokens that the text hardly needs | the most probable split | `▁` starts a word |
 #
-# With the tutorials' score, the very first merge of our four words is a different one:
+# ### WordPiece
+#
+# **WordPiece** ([Schuster and Nakajima, 2012](https://doi.org/10.1109/ICASSP.2012.6289079)) assumes that tokens follow each other independently, each with its relative frequency as its probability, and merges the pair that raises the probability of the training text most. Merging *ab* raises its logarithm by about $n_{ab} \ln (N n_{ab} / (n_a n_b))$, with $n$ for counts and $N$ for the number of symbols. The code that learned BERT's vocabulary was never published, and many tutorials use a simpler score, $n_{ab} / (n_a n_b)$. The two can disagree:
 
 # %%
 counts = count_pairs({word: list(word) for word in frequency}, frequency)
@@ -519,30 +614,83 @@ for word, n in frequency.items():
     for symbol in word:
         single[symbol] += n
 
-
-def wordpiece_score(pair):
-    a, b = pair
-    return counts[pair] / (single[a] * single[b])
-
-
-print("BPE:      ", "+".join(in_order(counts)[0]))
-print("the score:", "+".join(max(counts, key=wordpiece_score)))
+print("pair  count  score  gain")
+for a, b in (("e", "a"), ("p", "o")):
+    score = counts[a, b] / (single[a] * single[b])
+    gain = counts[a, b] * math.log(single.total() * score)
+    print(f"{a}+{b} {counts[a, b]:6} {score:7.2f} {gain:5.1f}")
 
 # %% tags=["remove-cell"]
-assert max(counts, key=wordpiece_score) == ("p", "o")
-in_utf_8 = [list(character.encode("utf-8")) for character in "uü€"]
-assert in_utf_8 == [[117], [195, 188], [226, 130, 172]]
-n_symbols = sum(single.values())
-likelihood_gains = {
-    pair: n * math.log(n_symbols * wordpiece_score(pair))
-    for pair, n in counts.items()
+scores = {(a, b): n / (single[a] * single[b]) for (a, b), n in counts.items()}
+gains = {
+    pair: n * math.log(single.total() * scores[pair]) for pair, n in counts.items()
 }
-assert max(likelihood_gains, key=likelihood_gains.get) == ("e", "a")
+assert max(scores, key=scores.get) == ("p", "o")
+assert max(gains, key=gains.get) == ("e", "a")
 
 # %% [markdown]
-# Every *e* is followed by *a*, and every *p* by *o*. So in both pairs the left symbol always predicts the right one, and the score prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$. The criterion of the original paper also counts how often a pair occurs. By that, *e+a* wins here, as in BPE.
+# The score prefers *p+o*, because its parts are rarer. The gain also counts how often the pair occurs, so *e+a* wins, as in BPE. For segmentation, WordPiece doesn't use the merges. It repeatedly takes the **longest** token that matches, from left to right, as in `tea ##pot ##s`.
 #
-# Now we segment two compounds in four ways, each with 2,000 tokens learned from the same text. For byte-level BPE, we don't even need a new program: we write each byte as a character and call `learn` again. We don't train WordPiece, but apply its segmentation, longest token first, to BPE's vocabulary.
+# ### Unigram
+#
+# **Unigram** ([Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with many frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the split whose tokens have the highest product of probabilities. Here are the best three, with 2,000 tokens:
+
+
+# %%
+def train_unigram(size):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, model_type="unigram",
+        vocab_size=size, character_coverage=1.0, num_threads=1, minloglevel=2,
+    )  # fmt: skip
+    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+# %%
+unigram = train_unigram(2000)
+for ids in unigram.nbest_encode("Frühlingskleid", nbest_size=3):
+    probabilities = [math.exp(unigram.get_score(i)) for i in ids]
+    split = " ".join(unigram.id_to_piece(i) for i in ids)
+    print(f"{math.prod(probabilities):.0e}  {split}")
+
+# %% tags=["remove-cell"]
+splits = unigram.nbest_encode("Frühlingskleid", nbest_size=3, out_type=str)
+assert splits[0] == ["▁Frühlings", "kleid"]
+assert splits[1] == ["▁Frühling", "s", "kleid"]
+
+# %% [markdown]
+# Every token is a factor far below 1, so splits into few tokens win, unless these are very rare. To find the best split without listing all of them, the **Viterbi algorithm** goes from left to right and keeps only the best split of each prefix.
+#
+# ### Byte-level BPE and pre-tokenization in GPT
+#
+# **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes: *u* as 117, *ü* as 195 and 188, € as 226, 130 and 172. So 256 tokens can encode any text, and a token may be part of a character.
+#
+# Before BPE, GPT-2 cuts the text with a regular expression into contractions such as *'s*, letters, digits and other characters, each with the space before it. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
+
+# %%
+gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\w\s]+|\s+"
+print(re.findall(gpt2, "It's 12345 teapots!"))
+print(re.findall(r"\d{1,3}", "12345"))
+
+# %% tags=["remove-cell"]
+assert re.findall(gpt2, "It's 12345 teapots!") == [
+    "It",
+    "'s",
+    " 12345",
+    " teapots",
+    "!",
+]
+assert re.findall(r"\d{1,3}", "12345") == ["123", "45"]
+assert chr(256 + ord(" ")) == "Ġ"
+in_utf_8 = [list(character.encode("utf-8")) for character in "uü€"]
+assert in_utf_8 == [[117], [195, 188], [226, 130, 172]]
+
+# %% [markdown]
+# GPT-2's vocabulary file writes each byte as a visible character, the space as Ġ. So libraries show a word after a space as `Ġteapots`, where SentencePiece has `▁teapots`. Whatever the algorithm, a model reads tokens, not letters: nothing in an id shows how its token is spelled. This is one reason why language models struggle to count the letters of a word.
+#
+# ### Which one finds the parts of compounds?
+#
+# We segment two compounds in four ways, each with 2,000 tokens learned from the same text. For byte-level BPE, we write each byte as a character and call `learn` again. Instead of training WordPiece, we apply its segmentation, longest token first, to BPE's vocabulary.
 
 
 # %%
@@ -561,23 +709,8 @@ def as_bytes(text):
 
 
 # %%
-def bpe_ranks(size):
-    """The merges of a BPE vocabulary of this size."""
-    n_merges = size - 4 - len(characters)
-    return {merge.pair: merge.rank for merge in merges[:n_merges]}
-
-
-def train_unigram(size):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="unigram",
-        vocab_size=size, character_coverage=1.0, num_threads=1, minloglevel=2,
-    )  # fmt: skip
-    return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-
-
-# %%
-bpe, unigram = bpe_ranks(2000), train_unigram(2000)
+n_merges = 2000 - 4 - len(characters)
+bpe = {merge.pair: merge.rank for merge in merges[:n_merges]}
 bpe_vocabulary = characters | {a + b for a, b in bpe}
 byte_merges = learn((as_bytes(word) for word in words), 2000 - 256)
 byte_bpe = {merge.pair: merge.rank for merge in byte_merges}
@@ -621,42 +754,79 @@ assert longest_first("▁Kellerfenster", bpe_vocabulary) != segment(
 )
 
 # %% [markdown]
-# On these two words, only Unigram finds the two parts of the compound. Does it do so on all new compounds? The table has the three columns from above, now for 2,000 tokens instead of 4,000, plus the number of tokens that are never used in the training text:
+# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often as many random cuts would do so by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text.
+
 
 # %% tags=["hide-input"]
-used_by_bpe = {symbol for word in set(words) for symbol in segment(word, bpe)}
-used_by_unigram = {i for line in lines for i in unigram.encode(line)}
-compared = {
-    "BPE": (
-        *compound_splits(first_part, lambda word: segment(word, bpe)),
-        2000 - 4 - len(used_by_bpe),  # without the four special tokens
-    ),
-    "Unigram": (
-        *compound_splits(
-            first_part, lambda word: unigram.encode(word[1:], out_type=str)
-        ),
-        2000 - 3 - len(used_by_unigram),  # SentencePiece itself has three
-    ),
+def compound_splits(first_parts, segment_word):
+    """The fractions of compounds split at the boundary, by chance, only there."""
+    at_boundary = by_chance = only_there = 0
+    for word, first in first_parts.items():
+        symbols = segment_word(word)
+        starts = ["".join(symbols[:n]) for n in range(1, len(symbols))]
+        at_boundary += first in starts
+        by_chance += len(starts) / (len(word) - 1)
+        only_there += [first] == starts
+    sums = at_boundary, by_chance, only_there
+    return [total / len(first_parts) for total in sums]
+
+
+nouns = {
+    form.lower()
+    for noun in lexicon().nouns.values()
+    for form in (noun.german, noun.german_oblique, noun.german_plural)
 }
-print("         boundary  by chance  only there  unused")
-for name, (at_boundary, by_chance, only_there, unused) in compared.items():
+known_parts = tuple("▁" + m.german for m in lexicon().modifiers.values())
+first_part = {}  # of each new compound
+for word in count_words(test, 1).keys() - set(words):
+    for first in filter(word.startswith, known_parts):
+        rest = word.removeprefix(first)
+        if rest in nouns or rest.removesuffix("n") in nouns:
+            first_part[word] = first
+segment_with = {
+    ("BPE", 2000): lambda word: segment(word, bpe),
+    ("BPE", 4000): lambda word: segment(word, ranks),
+    ("Unigram", 2000): lambda word: unigram.encode(word[1:], out_type=str),
+    ("captions", 8000): lambda word: captions.pieces(captions.encode(word[1:])),
+}
+used = {
+    ("BPE", 2000): {s for word in set(words) for s in segment(word, bpe)},
+    ("BPE", 4000): {s for word in set(words) for s in segment(word, ranks)},
+    ("Unigram", 2000): {i for line in lines for i in unigram.encode(line)},
+}
+n_special = {"BPE": 4, "Unigram": 3}  # SentencePiece itself has three
+print(f"{len(first_part)} new compounds, split at")
+print("        tokens  boundary  chance    only  unused")
+compared = {}
+for (name, size), segment_word in segment_with.items():
+    split = compound_splits(first_part, segment_word)
+    unused = ""
+    if name in n_special:
+        unused = size - n_special[name] - len(used[name, size])
+    compared[name, size] = (*split, unused)
+    at_boundary, by_chance, only_there = split
     print(
-        f"{name:8} {at_boundary:8.0%} {by_chance:10.0%} {only_there:11.0%} {unused:7}"
+        f"{name:8}{size:6,}{at_boundary:10.0%}{by_chance:8.0%}{only_there:8.0%}{unused:8}"
     )
 
 # %% tags=["remove-cell"]
-in_bpe, in_unigram = compared["BPE"], compared["Unigram"]
-assert 0.85 < in_bpe[0] <= in_unigram[0]
-assert max(in_bpe[1], in_unigram[1]) < 0.4
+in_bpe, in_unigram = compared["BPE", 2000], compared["Unigram", 2000]
+larger, real = compared["BPE", 4000], compared["captions", 8000]
+assert 0.85 < in_bpe[0] <= in_unigram[0] and larger[0] > 0.85
+assert max(split[1] for split in compared.values()) < 0.4
+assert min(split[0] for split in compared.values()) > 0.75
 assert in_bpe[2] == 0 < in_unigram[2] and in_bpe[3] > 20 * in_unigram[3]
 assert 0.25 < in_unigram[2] < 0.35 and in_bpe[3] > 200, "hundreds"
+assert 0.4 < larger[2] < 0.6 and real[2] < 0.1
+assert len(captions) == 8000 and len("▁Frühlingskleid") == 15
+assert len(set(first_part.values())) < 30
 
 # %% [markdown]
-# Both nearly always split at the boundary, far more often than by chance. But with only 2,000 tokens, BPE leaves both parts whole in none of the compounds, whereas Unigram does so in almost a third. The last column suggests why. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and hundreds of its 2,000 tokens are never used. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. On real text, in English and Japanese, [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) also find that BPE wastes entries and that Unigram's tokens are closer to the parts of words. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
+# All four split most compounds at the boundary, far more often than by chance. (Our corpus makes this easy: its compounds begin with one of a few dozen frequent words.) But with 2,000 tokens, BPE leaves both parts whole in none of the compounds, Unigram in almost a third. The last column suggests why: BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, whereas Unigram removes what the text hardly needs and so has room for more whole words. On real text, [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same in English and Japanese. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
 #
 # ### Unknown characters
 #
-# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no €. Without precautions they become `<unk>`, which SentencePiece decodes as ⁇. Byte-level BPE doesn't have this problem. SentencePiece, which Llama 2 uses, has an option with the same effect, `byte_fallback`. It reserves 256 tokens of the vocabulary for the bytes, and uses them for characters that the vocabulary doesn't contain.
+# To BPE on characters, a *character* may be unknown: our corpus has no *Ł* and no €. They become `<unk>`, which SentencePiece decodes as ⁇. Byte-level BPE doesn't have this problem. SentencePiece has a remedy, `byte_fallback`, which Llama 2 uses: it reserves 256 tokens for the bytes, and writes unknown characters with them:
 
 # %%
 with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
@@ -677,99 +847,15 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 )
 
 # %% [markdown]
-# `<0xE2>` is the byte 226, written in base 16: each of these three tokens is a third of a €. Now no character becomes `<unk>`, but whether the model understands it is another question: it can't learn the meaning of bytes that never occur in its training text.
-#
-# ## One vocabulary for two languages
-#
-# The paper learns *one* vocabulary from English and German text together (§5.1). One good reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line of the output lists the ten most frequent shared tokens:
-
-# %%
-in_language = [
-    Counter(i for pair in train[:4000] for i in tokenizer.encode(pair[side]))
-    for side in (0, 1)
-]
-shared = in_language[0].keys() & in_language[1].keys()
-for language, uses in zip(languages, in_language, strict=True):
-    fraction = sum(uses[i] for i in shared) / uses.total()
-    print(f"{len(shared)} shared tokens are {fraction:.0%} of the {language} text")
-frequent = sorted(shared, key=lambda i: -min(uses[i] for uses in in_language))
-print(textwrap.fill(" ".join(tokenizer.pieces(frequent[:10])), 48))
-
-# %% tags=["remove-cell"]
-names = set(tokenizer.pieces(list(shared)))
-assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
-
-# %% [markdown]
-# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, and the layers above have to tell them apart by context.
-#
-# The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, the same string is always split in the same way, whereas with one per language, the two sides often split a name differently. The output shows three names, split with the English vocabulary on the left and with the German one on the right. Our English text doesn't even contain a capital *K*:
-
-# %%
-english = Tokenizer.train([source for source, _ in train[:4000]], vocab_size=1000)
-german = Tokenizer.train([target for _, target in train[:4000]], vocab_size=1000)
-for name in ("Hemingway", "Kathmandu", "Beethoven"):
-    in_english = " ".join(english.pieces(english.encode(name)))
-    in_german = " ".join(german.pieces(german.encode(name)))
-    print(f"{in_english:20}   {in_german}")
-
-# %% tags=["remove-cell"]
-for name in ("Hemingway", "Kathmandu"):
-    assert english.pieces(english.encode(name)) != german.pieces(
-        german.encode(name)
-    )
-
-# %% [markdown]
-# ## How large should the vocabulary be?
-#
-# You have to choose the size yourself. For sizes from 250 to 8,000 tokens, the table shows the **fertility**, which is the number of tokens per word of new text (here, punctuation marks count as words), and the percentage of **rare** tokens, which occur fewer than ten times in the training text. The last column is for comparison: the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words.
-
-# %%
-n_tokens, rare = [], []
-sizes = [250, 500, 1000, 2000, 4000, 8000]
-frequent_words = [word for word, _ in Counter(words).most_common()]
-print("size   fertility     rare   unknown words")
-for size in sizes:
-    bpe_tokenizer = Tokenizer.train(lines, size)
-    uses = Counter(i for ids in bpe_tokenizer.encode_all(lines) for i in ids)
-    n_tokens.append(sum(map(len, bpe_tokenizer.encode_all(text))) / n_words)
-    rare.append(100 * sum(uses[i] < 10 for i in range(4, size)) / size)
-    most_frequent = set(frequent_words[:size])
-    lost = (unknown_words(most_frequent, 0) + unknown_words(most_frequent, 1)) / 2
-    print(f"{size:4} {n_tokens[-1]:11.2f} {rare[-1]:8.0f}% {lost:15.1f}%")
-
-# %% tags=["remove-cell"]
-assert all(a > b for a, b in pairwise(n_tokens)) and n_tokens[-1] < 1.1
-assert all(a < b for a, b in pairwise(rare[1:])) and rare[-1] > 80
-assert max(rare[:2]) < 10 and rare[2] < 17
-learned = learn(words, 8000)
-assert 4800 < 4 + len(characters) + len(learned) < 5000, "no pair is left"
-learned_ranks = {merge.pair: merge.rank for merge in learned}
-in_parts = [w for w in set(words) if len(segment(w, learned_ranks)) > 1]
-assert 0 < len(in_parts) < 50 and all(len(word) > 15 for word in in_parts)
-in_text = characters | {merge.symbol for merge in learned}
-filled = [i for i in range(4, 8000) if bpe_tokenizer.pieces([i])[0] not in in_text]
-assert len(filled) > 3000 and not any(uses[i] for i in filled), "never used"
-assert 0.5 < lost < 1.5 and len(frequent_words) < 4000
-few = set(frequent_words[:1000])
-assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
-assert 1.7 < n_tokens[2] < 1.85
-assert 2800 < len(frequent_words) < 3000, "about 3,000 different words"
-few_tokens = Tokenizer.train(lines, 250)
-uses = Counter(i for ids in few_tokens.encode_all(lines) for i in ids)
-assert sum(uses[i] >= 100 for i in range(4, 250)) < 0.95 * 246
-
-# %% [markdown]
-# A word-level vocabulary of 1,000 tokens loses almost a fifth of the words. BPE loses none, and needs about 1.8 tokens per word. With 4,000 tokens, a word-level vocabulary loses few words, and BPE needs hardly more than one token per word, because our training text contains only about 3,000 different words. Real text contains far more.
-#
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. Long before 8,000 tokens, no pair is left to merge, because every word of the training text is a single token, except for a few longer than SentencePiece allows. SentencePiece fills the remaining entries with strings that it never uses on this text. So the amount of text sets the limit: the more you have, the larger the vocabulary may be. [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest one in which at least 95 % of the tokens occur 100 times or more. By this rule, even 250 tokens are too many for our text.
-#
-# In the end, you have to compare translations. [Our experiments](../book/experiments.md) compare vocabulary sizes on real text, the image captions of chapter 1. In three short training runs with 2,000, 4,000 and 8,000 tokens, each doubling clearly raised [BLEU](13_evaluation.ipynb), the usual measure of translation quality. But at the end of full training runs, 8,000 instead of 4,000 tokens, with somewhat fewer steps, hardly changed the score from English to German, and slightly lowered it in the other direction. So train the models that you compare for as long as your final one.
-#
-# For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text takes more tokens there. And a model reads tokens, not letters: it sees *Frühlingskleid* as the ids of three tokens, and nothing in an id shows which letters the token has. This is one reason why language models struggle to count the letters of a word.
+# `<0xE2>` is the byte 226, written in base 16: each of these three tokens is a third of a €. Now nothing becomes `<unk>`, but a model can't learn the meaning of bytes that never occur in its training text.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** therefore trains the model on many segmentations of the same word. [Kudo (2018)](https://aclanthology.org/P18-1007/) samples them from Unigram, and **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. BPE dropout counters overfitting, and its authors report the largest gains with little data. But it may need longer training: in a [short run](../book/experiments.md) on the captions, the model trained with it was far behind the same model trained without it. Here are the most frequent segmentations of one word. Building it takes eleven merges, so more than half of its copies are split in an unusual way. The first segmentation in the list is the usual one:
+# *Optional: no later chapter builds on this section.*
+#
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
+#
+# Here are the most frequent segmentations of one word, beginning with the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. Even more copies have the usual segmentation, because some reach it by another route:
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -786,6 +872,7 @@ assert usual.split() == tokenizer.pieces(tokenizer.encode("Wintermantel"))
 assert 350 < n_usual < 490
 merges_made = len("▁Wintermantel") - len(usual.split())
 assert merges_made == 11, "each joins two symbols"
+assert round(0.9**11, 2) == 0.31
 assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 
 # %% [markdown]
@@ -793,7 +880,7 @@ assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 #
 # None of these mistakes raises an error.
 #
-# **Comparing losses between vocabularies.** Two equally good models have about the same total loss for a sentence, but with a larger vocabulary it is spread over fewer tokens. So the loss *per token* is higher, and so is the perplexity, $e$ to the power of that loss. In the three short runs on the captions, the smallest vocabulary had the lowest validation loss per token, and the lowest BLEU. Compare translations, or the total loss, converted to bits and divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
+# **Comparing losses between vocabularies.** Two equally good models have about the same total loss for a sentence, but with a larger vocabulary it is spread over fewer tokens. So the loss *per token* is higher, and so is the perplexity, $e$ to the power of that loss. Of the three short runs in the table above, the one with the smallest vocabulary had the lowest validation loss per token, and the lowest BLEU. Compare translations, or the total loss, converted to bits and divided by the number of characters or bytes of the text: **bits per character** and **bits per byte**.
 #
 # **The wrong vocabulary.** Suppose we train one vocabulary on each half of the text. Both have 2,000 tokens, so any id is valid in both, and nothing fails. But a model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
@@ -804,7 +891,7 @@ print(textwrap.fill(example, 48), end="\n\n")
 print(textwrap.fill(second.decode(first.encode(example)), 48))
 
 # %% [markdown]
-# **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead.
+# **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead, and hold back a � at the end until the next token has come.
 
 # %%
 ids = with_bytes.encode("Tea for one €, please!")
@@ -812,26 +899,23 @@ print("".join(with_bytes.decode([i]) for i in ids))
 print(with_bytes.decode(ids))
 
 # %% [markdown]
-# **Special tokens in the text.** The package adds the ids of `<bos>` and `<eos>` after tokenization. If a user *types* `<eos>`, it has to stay text, or anybody could end a sentence early. SentencePiece makes sure of this, but not every library does. The tokenizer of the model on the start page has no tokens for the two brackets, so byte fallback writes them as bytes:
-
-# %%
-everyday = Tokenizer.load(MODELS_FOLDER / "everyday" / "tokenizer.model")
-typed = everyday.encode("What is <eos>?")
-print(*everyday.pieces(typed))
-assert EOS not in typed
+# **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions with simpler characters, and it turns several spaces into one. That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
 
 # %% tags=["remove-cell"]
 for original in ("½ liter", "five ﬁsh", "two  spaces"):
     assert with_bytes.decode(with_bytes.encode(original)) != original
 assert with_bytes.normalize("½") == "1\u20442"
 assert second.decode(first.encode(example)) != example
+everyday = Tokenizer.load(MODELS_FOLDER / "everyday" / "tokenizer.model")
+typed = everyday.encode("What is <eos>?")
+assert EOS not in typed and "<0x3C>" in everyday.pieces(typed)
 
 # %% [markdown]
-# <details><summary>Three more: the wrong algorithm, normalisation, and test text in the training text</summary>
+# <details><summary>Three more: the wrong algorithm, special tokens, and test text in the training text</summary>
 #
 # **Segmenting with the wrong algorithm.** Someone reimplements your tokenizer from the list of tokens alone, and writes `longest_first`. It looks right on most words. For a few others, the model gets tokens in combinations that it may never have seen.
 #
-# **Normalisation changes the text.** The tokenizer applies **NFKC**, a Unicode normalisation that replaces ligatures and fractions with simpler characters, and it turns several spaces into one. That is good for the model. But never pass the *reference*, the human translation that you score against, through the tokenizer, or you would score against a different text.
+# **Special tokens in the text.** The package adds the ids of `<bos>` and `<eos>` after tokenization. If a user *types* `<eos>`, it has to stay text, or anybody could end a sentence early. SentencePiece makes sure of this, but not every library does.
 #
 # **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own, and they are cut into fewer and longer tokens than genuinely new text would be. The score may be a little too good.
 #
@@ -889,12 +973,12 @@ assert lengths[1] < 0.98 * lengths[0]
 # </details>
 # <details><summary>C. It grows</summary>
 #
-# **Right.** The table above shows it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of each of its parts.
+# **Right.** Both tables in *How large should the vocabulary be?* show it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of each of its parts.
 #
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>
 #
-# No. Twelve occurrences can be enough to become a token, and a later merge may absorb all twelve, as `▁t+ea` absorbed every `▁t`.
+# No. Three occurrences were enough for the last of our merges, and a later merge may absorb all occurrences of a token, as `▁t+ea` absorbed every `▁t`.
 #
 # </details>
 #
@@ -925,7 +1009,7 @@ assert lengths[1] < 0.98 * lengths[0]
 #
 # <details><summary>A. BPE, because its tokens are unique</summary>
 #
-# No. BPE applies merges in the order of learning. Without it, you can only guess: in the figure in *Other subword algorithms*, *longest first* splits *Kellerfenster* differently from BPE, although both use the same tokens.
+# No. BPE applies merges in the order of learning. Without it, you can only guess: in the figure of two compounds, *longest first* splits *Kellerfenster* differently from BPE, although both use the same tokens.
 #
 # </details>
 # <details><summary>B. WordPiece and Unigram</summary>
@@ -961,7 +1045,7 @@ assert lengths[1] < 0.98 * lengths[0]
 # </details>
 
 # %% tags=["remove-cell"]
-assert learn(four_words, 7)[6].symbol == "▁s"
+assert learn(four_words, 7)[6].symbol == "▁s" and merges[-1].count == 3
 
 # %% [markdown]
 # ## Exercises
