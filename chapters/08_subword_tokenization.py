@@ -226,7 +226,7 @@ print(f"{ratio:.1f} times as long as with words,")
 print(f"{ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# Some models pay this price and read single bytes ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
+# Some models pay it ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
 #
 # **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. How do we find them?
 #
@@ -345,7 +345,7 @@ Picture(
 #
 # ## BPE in the package
 #
-# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` looks at the pairs that a word contains, finds the one that was merged earliest in learning, merges it, and repeats this until no pair can be merged:
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` merges the pair of the word that was learned earliest, and repeats this until no pair can be merged:
 
 # %% tags=["remove-input"]
 SourceCode(segment)
@@ -422,7 +422,7 @@ print(textwrap.fill(tokenizer.decode(ids), 48))
 #
 # ### Where German compounds are split
 #
-# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. Green lines mark the boundaries between parts at which BPE splits, and orange marks those that it misses.
+# Is every compound split between its parts, like the teapot? In the figure, green lines mark the boundaries between parts at which BPE with our 4,000 tokens splits, and orange marks those that it misses.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -547,7 +547,7 @@ if stored.exists():
         ("1.34", "1.52", "83%", "11%"),
         ("1.17", "1.30", "34%", "7%"),
         ("1.08", "1.17", "13%", "5%"),
-        ("1.04", "1.10", "5%", "3%"),
+        ("1.04", "1.09", "5%", "3%"),
         ("1.02", "1.06", "2%", "2%"),
     ], in_table
     assert on_captions["rows"][0]["frequent"] < 0.95
@@ -583,12 +583,12 @@ if stored.exists():
 # | 2,000 | 1.34 / 1.52 | 83% | 11% | 30.6 |
 # | 4,000 | 1.17 / 1.30 | 34% | 7% | 33.6 |
 # | 8,000 | 1.08 / 1.17 | 13% | 5% | 35.7 |
-# | 16,000 | 1.04 / 1.10 | 5% | 3% | |
+# | 16,000 | 1.04 / 1.09 | 5% | 3% | |
 # | 32,000 | 1.02 / 1.06 | 2% | 2% | |
 #
 # From top to bottom, every doubling shortens sentences, first by a lot and from 8,000 tokens on hardly at all. Meanwhile the share of frequent tokens collapses. So sensible sizes for this text lie between about 2,000 and 8,000. **The more text, the larger the vocabulary may be**, because more of its tokens are frequent.
 #
-# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), 8,000 tokens are between 0.5 points behind 4,000 and 0.4 ahead, depending on the direction and on the search. But most of these are single runs, and three that differ only in their seeds are half a point apart. So one run each can show an advantage of two or three points, as in the table, but none as small as these. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
+# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), 8,000 tokens, with fewer steps, are between 0.5 points behind 4,000 and 0.4 ahead, depending on the direction and on the search. But most of these are single runs, and three that differ only in their seeds are half a point apart. So one run each can show an advantage of two or three points, as in the table, but none as small as these. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
 #
 # For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there.
 #
@@ -855,7 +855,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
 #
-# Here are the most frequent segmentations of one word, beginning with the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. Even more copies have the usual segmentation, because some reach it by another route:
+# Here are the most frequent segmentations of one word, first the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. Even more copies have the usual segmentation, because some reach it by another route:
 
 # %%
 copies = ["Wintermantel"] * 1000

@@ -149,6 +149,20 @@ BEAM_SIZES = {
 }
 
 
+VOCABULARY_SIZES = {
+    "type": "object",
+    "required": ["provenance", "pairs", "different_words", "words_of_first_figure", "rows"],
+    "properties": {
+        "provenance": PROVENANCE,
+        "rows": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"required": ["size", "fertility", "frequent", "rare", "unknown_words"]},
+        },
+    },
+}
+
+
 INT8 = {
     "type": "object",
     "required": ["provenance", "rows"],
@@ -191,6 +205,8 @@ def schema_of(path: Path) -> dict[str, object]:
         return LIVE
     if path.name == "beam-sizes.json":
         return BEAM_SIZES
+    if path.name == "vocabulary-sizes.json":
+        return VOCABULARY_SIZES
     if path.name == "int8.json":
         return INT8
     if path.name == "everyday-sentences.json":
