@@ -60,6 +60,7 @@ from transformer.plots.batch_padding import (
     cut_batches,
     padding_comparison,
     pooled_order,
+    sorting_paths,
 )
 from transformer.plots.curves import curves
 from transformer.plots.style import Captioned, Picture, Row, SourceCode
@@ -90,7 +91,7 @@ Picture(
 )
 
 # %% [markdown]
-# By the end you will be able to clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding.
+# By the end you will be able to turn sentence pairs into padded batches, waste little on padding, explain why batches are shuffled and what their loss means, and clean a parallel corpus.
 #
 # **About 40 minutes.** The chapter builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 
@@ -105,158 +106,12 @@ from torch.testing import assert_close
 
 import transformer
 from transformer.data import pocket
-from transformer.data.batching import Sequences, token_batches
-
-# %% [markdown]
-# ## Parallel text
-#
-# To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). That is about 4.5 million sentence pairs from three sources.
-#
-# | corpus | sentence pairs | what it is |
-# |---|---|---|
-# | Common Crawl | 2,399,123 | web pages in both languages, found and aligned by a program: varied, but noisy |
-# | Europarl v7 | 1,920,209 | proceedings of the European Parliament: clean and formal |
-# | News Commentary v9 | 201,288 | newspaper commentary: small, but closest to the test set, which is news |
-#
-# More than half of these pairs come from the web, so "WMT14" doesn't mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) has the commands that download these files, check that they are the right ones, and train on them.
-
-# %% tags=["remove-cell"]
-counts = [1_920_209, 2_399_123, 201_288]
-assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
-
-# %% [markdown]
-# ### Cleaning
-#
-# The paper doesn't say how its text was cleaned. Its authors' code downloads a similar collection [prepared by Google](https://github.com/google/seq2seq/blob/master/docs/data.md), from which a script drops very little: pairs with an empty side, with more than 80 tokens on a side, or with one side more than nine times as long as the other. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a clean pair, and then a pair for each defect, named after the setting of the filter that catches it:
-
-# %%
-clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
-defects = {
-    "drop_empty": ("Thank you, Mr President.", ""),
-    "drop_control_characters": (
-        "It costs 20 \x80 a day.",
-        "Das kostet 20 \x80 am Tag.",
-    ),
-    "min_words": ("(Applause)", "(Beifall)"),
-    "max_words": ("and so on " * 51, "und so weiter " * 51),
-    "max_ratio": ("It is closed.", "Es ist zu. Wir treffen uns um neun."),
-    "drop_identical": ("Page 3 of 12, www.example.com",) * 2,
-    "min_language_probability": (clean[0], "De commissie vergadert morgen."),
-    "drop_duplicates": clean,
-}
-
-# %% [markdown]
-# | setting | defect | why it hurts |
-# |---|---|---|
-# | `drop_empty` | one side is empty | the model learns to output nothing, or to make something up |
-# | <code class="literal">drop_<wbr>control_<wbr>characters</code> | a wrong encoding has destroyed a character: `\x80` is the € of Windows-1252, read as Latin-1 | it learns to output garbage |
-# | `min_words` | a side has fewer than 3 words | there is little to learn from it |
-# | `max_words` | a side has more than 150 words | it is often badly aligned, and attention's cost grows with the square of the length |
-# | `max_ratio` | one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in | it learns to add or omit things |
-# | <code class="literal">drop_<wbr>identical</code> | both sides are the same: never translated | it learns to copy |
-# | <code class="literal">min_<wbr>language_<wbr>probability</code> | a side is in another language, here Dutch: a classifier gives the right language a probability below 1% | it learns to answer in that language |
-# | <code class="literal">drop_<wbr>duplicates</code> | the pair is an exact duplicate | it counts more than other pairs, and is easily memorised |
-#
-# The package's `Cleaner` counts each pair under the first filter that drops it:
-
-# %%
-from transformer.data.cleaning import Cleaner
-from transformer.recipes import WMT14_CLEANING
-
-cleaner = Cleaner(WMT14_CLEANING)
-kept = list(cleaner.clean([clean, *defects.values()]))
-for name, number in cleaner.report.dropped.items():
-    print(f"{name:25} {cleaner.report.settings[name]!s:5} dropped {number}")
-print("kept:", *kept[0], sep="\n  ")
-
-# %% tags=["remove-cell"]
-assert kept == [clean]
-assert cleaner.report.dropped == dict.fromkeys(defects, 1)
-
-# %% [markdown]
-# Filters look at the form and the language of sentences, not at their meaning, so they make mistakes in both directions:
-
-# %%
-examples = {
-    "wrong, but fluent": ("The hotel is full today.", "Das Wetter war schön."),
-    "right, but short": ("Very well.", "Sehr gut."),
-    "right, but terse": (
-        "The vote on this point is closed now.",
-        "Abstimmung hierzu beendet.",
-    ),
-}
-for name, pair in examples.items():
-    cleaner = Cleaner(WMT14_CLEANING)
-    list(cleaner.clean([pair]))
-    print(f"{name}:\n  {cleaner.report.summary()}")
-
-# %% [markdown]
-# Most filters drop some good pairs along with the bad ones. A filter pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
-#
-# Defects differ in how much they hurt. Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
-#
-# ### Augmentation
-#
-# Cleaning removes pairs, whereas **data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
-#
-# The translator on the course's start page needs something simpler. Most of its training data are carefully written example sentences, many about Tom, Mary and Boston. A model trained only on these fails on other names and on careless typing, such as *where is the station*. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
-
-# %%
-from random import Random
-
-from transformer.data.augmentation import augment
-
-pair = (
-    "Tom's favorite store opens at nine o'clock on Monday.",
-    "Toms Lieblingsgeschäft öffnet am Montag um neun Uhr.",
-)
-for seed in (1, 8, 14):
-    for line in augment(*pair, source="en", probability=0.5, random=Random(seed)):
-        print(fill(line, 48, subsequent_indent="  "))
-    print()
-
-# %% tags=["remove-cell"]
-augmented = [augment(*pair, "en", 0.5, Random(seed)) for seed in (1, 8, 14)]
-assert len(set(augmented)) == 3
-assert any(english.islower() for english, _ in augmented)
-assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
-
-# %% [markdown]
-# <details><summary>What the augmentation changes, and what it must not break</summary>
-#
-# Most of the training data are sentences for learners, from Tatoeba. The recipe swaps names, days, months and numbers, replaces American words with British ones, and writes some sources carelessly.
-#
-# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. The target stays correct, so the model learns to read careless text but to write correct text.
-#
-# After every change the two sentences must still be translations of each other, which takes rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
-#
-# </details>
-#
-# ### The pocket corpus
-#
-# For most experiments this course uses a corpus that needs no download, the **pocket corpus**. A small grammar generates the same sentence in both languages at once. The last line below counts its *lemmas*, the dictionary forms of words, and the pairs that it can generate:
-
-# %%
-train_pairs = [(p.source, p.target) for p in pocket.pairs("train", 6000)]
-test_pairs = [(p.source, p.target) for p in pocket.pairs("test", 500)]
-for english, german in test_pairs[11:14]:
-    print(fill(english, 48, subsequent_indent="  "))
-    print(fill(german, 48, subsequent_indent="  "), end="\n\n")
-n_pairs = pocket.language_size()
-print(f"{pocket.count_lemmas()} lemmas, more than {n_pairs // 10**6} million pairs")
-
-# %% [markdown]
-# In this corpus nearly every English sentence has exactly one translation. That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake. But success on the pocket corpus proves little: unlike real text, it has no typos, hardly any ambiguities and no long sentences.
-
-# %% tags=["remove-cell"]
-translations = dict([*train_pairs, *test_pairs])
-assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
+from transformer.data.batching import Sequences, serpentine_order, token_batches
 
 # %% [markdown]
 # ## From sentence pairs to a batch
 #
-# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. So the target occurs **twice** in the data, once with `<bos>` in front and once with `<eos>` at the end. The second is the first shifted by one position (§3.1). Here, whole words are the tokens:
-
+# A model learns to translate from **parallel text**: sentences with their translations. [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. So the target occurs **twice** in the data, once with `<bos>` in front and once with `<eos>` at the end. The second is the first shifted by one position (§3.1). Here, whole words are the tokens:
 # %%
 from transformer.data.tokenizer import BOS, EOS, PAD
 
@@ -316,11 +171,28 @@ SourceCode(collate)
 # %% [markdown]
 # `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last.
 #
-# In plain PyTorch, you would pass such a function to a `DataLoader` as its `collate_fn`, and the lists of indices that the next sections build as its `batch_sampler`. A plain `DataLoader` can't save its position, so the package has its own iterator.
+# ### The pocket corpus
 #
-# ## What the loss of a batch means
-#
-# What do the predictions for a sentence mean taken together? We look at a trained model, `pocket-small`, which comes with the course and was trained on pairs from the pocket corpus. Two steps turn pairs of sentences into a batch: the tokenizer encodes each side, and `collate` pads:
+# Now we need more pairs. For most experiments this course uses a corpus that needs no download, the **pocket corpus**. A small grammar generates the same sentence in both languages at once. The last line below counts its *lemmas*, the dictionary forms of words, and the pairs that it can generate:
+
+# %%
+train_pairs = [(p.source, p.target) for p in pocket.pairs("train", 6000)]
+test_pairs = [(p.source, p.target) for p in pocket.pairs("test", 500)]
+for english, german in test_pairs[11:14]:
+    print(fill(english, 48, subsequent_indent="  "))
+    print(fill(german, 48, subsequent_indent="  "), end="\n\n")
+n_pairs = pocket.language_size()
+print(f"{pocket.count_lemmas()} lemmas, more than {n_pairs // 10**6} million pairs")
+
+# %% [markdown]
+# In this corpus nearly every English sentence has exactly one translation. That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake. But success on the pocket corpus proves little: unlike real text, it has no typos, hardly any ambiguities and no long sentences.
+
+# %% tags=["remove-cell"]
+translations = dict([*train_pairs, *test_pairs])
+assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
+
+# %% [markdown]
+# We also load `pocket-small`, a model that was trained on pairs from this corpus, for its tokenizer. Two steps turn pairs into a batch: the tokenizer encodes each side, and `collate` pads:
 
 # %%
 translator = transformer.load("pocket-small", device="cpu")
@@ -335,113 +207,9 @@ def batch_of(pairs):
 
 
 # %% [markdown]
-# We give the model a pair, and look up the probability that it assigns to the correct token at each position:
-
-# %%
-pair = ("The duck opens the door.", "Die Ente macht die Tür auf.")
-batch = batch_of([pair])
-logits = model(batch.source, batch.decoder_input)  # (1, target, vocab_size)
-all_p = logits.softmax(dim=-1)
-p = all_p.gather(2, batch.labels[..., None])[0, :, 0]  # (target,)
-pieces = tokenizer.pieces(batch.labels[0])
-for piece, probability in zip(pieces, p, strict=True):
-    print(f"{piece:8} {probability:.3f}")
-
-# %% [markdown]
-# Each number is the probability of a token, **given the source and all tokens before it**. The model is never quite certain, an effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied together, the numbers give the probability of the whole translation $y$ of the source $x$. By the chain rule of probability, this is exact:
-#
-# $$ p(y \mid x) = \prod_{t} p(y_t \mid y_1, \ldots, y_{t-1},\, x) $$
-#
-# A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**.
-
-# %%
-from transformer.training.objective import batch_loss
-
-loss = batch_loss(model, batch, smoothing=0.0)  # a sum over tokens
-assert_close(loss, -p.prod().log())
-print(f"product {p.prod():.3f}, loss {loss:.3f}, exp(-loss) {(-loss).exp():.3f}")
-
-# %% [markdown]
-# The loss of a batch is the sum over all its real target tokens; padding positions are skipped. To compare batches of different sizes, we divide by the number of real tokens: the **loss per token**. PyTorch's `F.cross_entropy` computes the same sum:
-
-# %%
-import torch.nn.functional as F
-
-batch = batch_of(test_pairs[:20])
-logits = model(batch.source, batch.decoder_input)
-loss = F.cross_entropy(
-    logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, reduction="sum"
-)
-assert_close(loss, batch_loss(model, batch, smoothing=0.0))
-n = batch.n_tokens
-print(f"{loss:.2f} for {n} tokens, {loss / n:.3f} per token")
-
-# %% tags=["remove-cell"]
-assert (batch.labels == PAD).any()
-alone = [
-    batch_loss(model, batch_of([pair]), smoothing=0.0) for pair in test_pairs[:20]
-]
-assert_close(loss, torch.stack(alone).sum())
-
-# %% [markdown]
-# Now you can see what `<eos>` is for. Without the factor of `<eos>`, the product is the total probability of **all translations that begin with these tokens**. Multiplying by the probability of `<eos>` leaves only the one that ends here.
-#
-# ### Exposure bias
-#
-# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We give the model the first three tokens of each of 100 correct translations, but then the fourth token of another one. Greedy search, which always takes the most probable token, has to continue from there:
-
-# %%
-longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
-batch = batch_of(longer)
-
-
-def finish(prefix):
-    for _ in range(30):
-        next_tokens = model(batch.source, prefix)[:, -1].argmax(dim=-1)
-        prefix = torch.cat([prefix, next_tokens[:, None]], dim=1)
-    return [row[1 : row.index(EOS) + 1] for row in prefix.tolist()]
-
-
-# %%
-correct = batch.decoder_input[:, :5]
-forced = correct.clone()
-forced[:, 4] = forced[:, 4].roll(1)
-after_correct, after_forced = finish(correct), finish(forced)
-
-# %% [markdown]
-# Here are three results, and how often the rest is right. The forced token can replace the correct fourth token or be inserted before it. So the rest counts as right if it equals the reference from the fifth token on, or from the fourth. Sentences whose forced token happens to be the correct one don't count.
-
-# %% tags=["hide-input"]
-changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
-references = [row[: row.index(EOS) + 1] for row in batch.labels.tolist()]
-for i in (3, 10, 40):
-    english, german = longer[i]
-    translation = tokenizer.decode(after_forced[i][:-1])
-    lines = {"source": english, "reference": german, "forced": translation}
-    for name, text in lines.items():
-        print(fill(f"{name:10} {text}", 48, subsequent_indent=" " * 11))
-    print()
-n_right = sum(after_correct[i] == references[i] for i in changed)
-rest_right = sum(
-    after_forced[i][4:] in (references[i][3:], references[i][4:]) for i in changed
-)
-print(f"after the correct token: {n_right} of {len(changed)} are right")
-print(f"after the forced token:  the rest is right in {rest_right}")
-
-# %% tags=["remove-cell"]
-assert {3, 10, 40} < set(changed) and len(changed) > 90
-assert n_right > 0.9 * len(changed)
-assert 0.3 * len(changed) < rest_right < 0.8 * len(changed)
-forced_texts = {i: tokenizer.decode(after_forced[i][:-1]) for i in (3, 10, 40)}
-assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehen.")
-assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
-
-# %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause further mistakes, but a translator often finds its way back, probably because cross-attention still reads the correct source. One remedy, not used in the paper, is **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)): in training, some tokens of the decoder's input are the model's own predictions. But that gives up what makes teacher forcing fast: all positions in one pass.
-#
 # ## Batches with little padding
 #
-# Back to the first figure. Padding nearly disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. The paper's batches have about 25,000 tokens on each side (§5.1). Like the paper, we limit the number of *tokens* in a batch, not the number of sentences. We count only target tokens, including `<eos>`, because long sources usually have long targets:
+# Back to the first figure. Padding nearly disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Like the paper (§5.1), we limit the number of *tokens* in a batch, not the number of sentences. The paper's batches have about 25,000 tokens on each side. Ours have at most 600 target tokens, including `<eos>`. Counting one side is enough, because long sources usually have long targets:
 
 # %%
 sources, targets = (
@@ -465,34 +233,51 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs of equal target length by source length helps. But each time the target length goes up by one, the source length falls back to its minimum, and a batch that contains such a jump has short and long sources. So the package uses **serpentine order**: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next:
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs of equal target length by source length helps. But each time the target length goes up by one, the source length jumps back to its minimum (on the left in the figure below), and a batch that contains such a jump has short and long sources. **Serpentine order** (on the right) avoids the jumps: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next. Inside a bucket, target lengths go up and down in the same way.
 
-# %%
-from transformer.data.batching import serpentine_order
+# %% tags=["hide-input"]
+shown = np.flatnonzero((target_lengths >= 8) & (target_lengths < 16))[:120]
+few_sources, few_targets = source_lengths[shown], target_lengths[shown]
+paths = {
+    "by target, then source": np.lexsort((few_sources, few_targets)),
+    "serpentine": serpentine_order(few_sources, few_targets),
+}
+Picture(
+    sorting_paths(
+        few_sources,
+        few_targets,
+        {
+            title: (order, cut_batches(order, few_targets, 200))
+            for title, order in paths.items()
+        },
+    ),
+    alt=(
+        "Two plots of target length, 8 to 15, against source length. On the left, the "
+        "line runs through each target length from left to right, and jumps back to the "
+        "left for the next. On the right, it winds up and down from left to right "
+        "through target lengths 8 to 11, and then from right to left through 12 to 15."
+    ),
+    caption=(
+        "The lengths of 120 pairs, and two ways to sort them. The line starts at the "
+        "ring, and its colour changes with each small batch of 200 tokens."
+    ),
+)
 
-# %% tags=["remove-input"]
+
+# %% tags=["remove-cell"]
+by_bucket = few_sources[paths["serpentine"]], few_targets[paths["serpentine"]] // 4
+for bucket, sign in ((2, 1), (3, -1)):
+    assert (sign * np.diff(by_bucket[0][by_bucket[1] == bucket]) >= 0).all()
+assert list(by_bucket[1]) == sorted(by_bucket[1])
+
+# %% [markdown]
+# The folded cell shows the package's code. Its `shift` moves the borders of the buckets, so a pair shares its batch with different pairs in each **epoch** (pass through the corpus).
+
+# %% tags=["hide-cell"]
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# Inside a bucket, `target_key` does the same with target lengths: they ascend for one source length and descend for the next. Here are eight pairs of lengths (source, target) in this order, one line per bucket. In the first, sources get shorter; in the second, longer:
-
-# %%
-examples = [(5, 5), (9, 7), (7, 6), (8, 8), (12, 11), (10, 9), (5, 4), (9, 10)]
-for bucket in serpentine_order(*np.array(examples).T).reshape(2, 4):
-    print(*(examples[i] for i in bucket))
-
-# %% tags=["remove-cell"]
-first_bucket, second_bucket = (
-    [examples[i] for i in bucket]
-    for bucket in serpentine_order(*np.array(examples).T).reshape(2, 4)
-)
-assert first_bucket == [(9, 7), (7, 6), (5, 4), (5, 5)]
-assert second_bucket == [(8, 8), (9, 10), (10, 9), (12, 11)]
-
-# %% [markdown]
-# `shift` moves the borders of the buckets, so a pair shares its batch with different pairs in each **epoch** (pass through the corpus).
-#
-# We cut our 6,000 pairs into batches in four orders, and measure the padding of the whole corpus:
+# How much padding is left? We cut our 6,000 pairs into batches in four orders, and measure the whole corpus:
 
 
 # %%
@@ -540,7 +325,7 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# With batches of 600 tokens, serpentine order has only slightly less padding than sorting by target and then source length, and either is far better than sorting by target length alone. With 2,000 tokens the advantage is larger, because batches contain a jump more often. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right.
+# Sorting by both lengths is far better than by target length alone. With 600 tokens, serpentine order is only slightly better still; with 2,000, where batches contain a jump more often, the advantage is larger. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right.
 
 
 # %% tags=["hide-input"]
@@ -578,12 +363,12 @@ Row(
     *pictures,
     caption=(
         "One batch in each of three orders, with source tokens in green, target "
-        "tokens in blue and padding left empty. Serpentine order needs hardly any padding."
+        "tokens in blue and padding left empty. In serpentine order, this batch has hardly any padding."
     ),
 )
 
 # %% [markdown]
-# The package's `token_batches` works this way, with one more limit: including padding, neither side of a batch may have more than 1.5 · 600 = 900 positions, so that every batch fits into memory.
+# The package's `token_batches` works this way. It has one safety limit, so that every batch fits into memory: including padding, neither side of a batch may have more than 1.5 · 600 = 900 positions.
 
 # %% tags=["remove-cell"]
 packages = {tuple(batch) for batch in token_batches(sources, targets, 600)}
@@ -594,6 +379,46 @@ for name in ("then by source", "serpentine"):
     total = sum(n_positions(side, batchings[name, 2000]) for side in sides)
     in_larger_batches.append(round(100 * (1 - n_tokens / total), 1))
 assert in_larger_batches == [9.4, 7.4], in_larger_batches
+
+# %% [markdown]
+# ### Why tokens and not sentences
+#
+# What if we cut the corpus, sorted by target length, into batches of 64 sentences instead?
+
+# %%
+order = orders["by target length"]
+full_batches = order[48:].reshape(93, 64)  # without the 48 shortest
+by_count = target_lengths[full_batches].sum(axis=1)
+by_tokens = [target_lengths[batch].sum() for batch in batchings["serpentine", 600]]
+print(f"64 sentences: {by_count.min()} to {by_count.max():,} tokens")
+smallest, second, *_ = sorted(by_tokens)
+print(
+    f"batches by tokens: {second} to {max(by_tokens)},\nexcept one with {smallest}"
+)
+
+# %% tags=["remove-cell"]
+assert max(by_count) > 4 * min(by_count)
+assert max(by_tokens) <= 600 and second > 540
+
+# %% [markdown]
+# Memory must be large enough for the largest batch, and much of it would sit unused during most of the others. Also, the gradient of a batch with few tokens is noisier. So measure batch sizes in tokens.
+#
+# ### In plain PyTorch
+#
+# Without the course's package, you would give lists of indices to a `DataLoader` as its `batch_sampler`, and a function such as `collate` as its `collate_fn`:
+
+# %%
+from torch.utils.data import DataLoader
+
+batches = token_batches(sources, targets, 600)
+loader = DataLoader(
+    range(len(targets)),
+    batch_sampler=batches,
+    collate_fn=lambda indices: collate(sources, targets, indices),
+)
+for batch, indices in zip(loader, batches, strict=True):
+    assert torch.equal(batch.labels, collate(sources, targets, indices).labels)
+print(len(batches), "batches")
 
 # %% [markdown]
 # ### Sorting without all the data
@@ -643,87 +468,51 @@ for budget in (250, 2000):
 # %% [markdown]
 # A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**, so twice the budget needs twice the pool. With everything sorted, the dots lie close to the curve sentences = budget ÷ length.
 #
-# ### Why tokens and not sentences
+# ## Shuffling
 #
-# What if we cut the corpus, sorted by target length, into batches of 64 sentences instead?
+# In sorted order, each epoch would go from short sentences to the longest, and the model might adapt to the lengths that it saw last. So the batches of each epoch are **shuffled**, but not the sentences among them. The figure shows the mean length of the targets in each batch of an epoch, for both orders:
 
-# %%
-order = orders["by target length"]
-full_batches = order[48:].reshape(93, 64)  # without the 48 shortest
-by_count = target_lengths[full_batches].sum(axis=1)
-by_tokens = [target_lengths[batch].sum() for batch in batchings["serpentine", 600]]
-print(f"64 sentences: {by_count.min()} to {by_count.max():,} tokens")
-smallest, second, *_ = sorted(by_tokens)
-print(
-    f"batches by tokens: {second} to {max(by_tokens)},\nexcept one with {smallest}"
-)
-
-# %% tags=["remove-cell"]
-assert max(by_count) > 4 * min(by_count)
-assert max(by_tokens) <= 600 and second > 540
-
-# %% [markdown]
-# Memory must be large enough for the largest batch, and much of it would sit unused during most of the others. Also, the gradient of a batch with few tokens is noisier. So measure batch sizes in tokens.
-#
-# ### Shuffling
-#
-# If we kept the batches in serpentine order, each epoch would roughly go from short sentences to the longest. Early in each epoch, when many of the tokens are `<eos>`, the gradients would push the model towards ending sentences, and later against it. So the batches of each epoch are **shuffled**, but not the sentences among them. Here is the share of `<eos>` in each batch of an epoch, for both orders:
-
-
-# %%
-def eos_share(batches):
-    return np.array([len(batch) / target_lengths[batch].sum() for batch in batches])
-
-
-in_order = eos_share(token_batches(sources, targets, 600))
-shuffled = eos_share(token_batches(sources, targets, 600, seed=0))
 
 # %% tags=["hide-input"]
+def mean_lengths(batches):
+    return np.array([target_lengths[batch].mean() for batch in batches])
+
+
+in_order = mean_lengths(token_batches(sources, targets, 600))
+shuffled = mean_lengths(token_batches(sources, targets, 600, seed=0))
 n_shown = min(len(in_order), len(shuffled))
 Picture(
     curves(
         range(n_shown),
-        {
-            "sorted": 100 * in_order[:n_shown],
-            "shuffled": 100 * shuffled[:n_shown],
-        },
+        {"sorted": in_order[:n_shown], "shuffled": shuffled[:n_shown]},
         "batch of an epoch",
-        "Share of <eos> in the batch (%)",
+        "Mean target length in the batch (tokens)",
     ),
     alt=(
-        "The share of eos over an epoch. In sorted order it rises from 14 per cent to "
-        "20 per cent and then falls in waves to 5 per cent; shuffled, it jumps between "
-        "the same levels from batch to batch."
+        "The mean target length in each batch of an epoch. In sorted order it rises "
+        "in waves from about 7 to about 20 tokens; shuffled, it jumps between the same lengths "
+        "from batch to batch."
     ),
     caption=(
-        "The share of <eos> is high in batches of short sentences. In sorted "
-        "order, it rises at first and then falls in waves; shuffled, it "
-        "jumps from batch to batch."
+        "Sorted, an epoch goes from short to long targets; shuffled, the lengths "
+        "jump from batch to batch."
     ),
 )
 
 # %% tags=["remove-cell"]
-first, last = in_order[:15], in_order[-10:]
-assert abs(first.min() - 1 / 7) < 0.005 and abs(first.max() - 1 / 5) < 0.005
-assert in_order.max() == first.max() and 1 / 22 < last.mean() < 1 / 18
-assert round(100 * in_order[0]) == 14 and round(100 * in_order[-1]) == 5
+assert 6 < in_order[0] < 8 and 18 < in_order[-1] < 22
 neighbours = {
-    name: np.corrcoef(shares[:-1], shares[1:])[0, 1]
-    for name, shares in (("sorted", in_order), ("shuffled", shuffled))
+    name: np.corrcoef(means[:-1], means[1:])[0, 1]
+    for name, means in (("sorted", in_order), ("shuffled", shuffled))
 }
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
-buckets = [
-    set(target_lengths[b] // 4) for b in token_batches(sources, targets, 600)
-]
-for bucket in (1, 2, 3, 4):  # source lengths descend in the odd ones
-    inside = [i for i, found_in in enumerate(buckets) if found_in == {bucket}]
-    slope = np.polyfit(inside, in_order[inside], 1)[0]
-    assert len(inside) > 10 and (slope > 0) == (bucket % 2 == 1)
 
 # %% [markdown]
-# In sorted order, the share rises in buckets where sources get shorter, as in the first, and falls in the others. But look how far the dashed line (shuffled) jumps: **a batch of sentences of similar length is not a random sample of the corpus**. So its gradient is a noisier estimate of the corpus's gradient than that of a random batch. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of source and target positions, which is about the same amount of computation. Lower losses are better:
+# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times, each time for 300,000 source and target positions, so with about the same amount of computation. The batches of the second and third run are the same, but in the second, each epoch goes from short to long. The table shows the loss per token on test sentences (lower is better), also after the number of steps that the first run makes:
 
 # %% tags=["hide-input"]
+from transformer.training.objective import batch_loss
+
 config = ModelConfig(
     len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, dropout=0.0, norm="pre"
 )
@@ -734,51 +523,63 @@ def random_batches(epoch):
     return cut(np.random.default_rng(epoch).permutation(6000), max_tokens=600)
 
 
-def similar_batches(epoch):
+def shuffled_batches(epoch):
     return token_batches(sources, targets, 600, seed=epoch)
 
 
-def train(batches_of, max_steps=math.inf, max_positions=math.inf):
-    """Train a small model; return steps, positions and loss per token of the test."""
+def sorted_batches(epoch):
+    return sorted(shuffled_batches(epoch), key=lambda b: target_lengths[b].mean())
+
+
+def train(batches_of, check_at=None):
+    """Train a small model; return its steps, and the test loss at a step and at the end."""
     torch.manual_seed(0)
     small = Transformer(config)
     optimizer = torch.optim.Adam(small.parameters(), lr=3e-3, fused=True)
-    steps = positions = 0
-    for indices in chain.from_iterable(map(batches_of, count())):
+
+    @torch.no_grad()
+    def test_loss():
+        return (
+            batch_loss(small, test_batch, smoothing=0.0).item()
+            / test_batch.n_tokens
+        )
+
+    positions, loss_at_check = 0, None
+    indices_of_all = chain.from_iterable(map(batches_of, count()))
+    for steps, indices in enumerate(indices_of_all, start=1):
         batch = collate(sources, targets, indices)
         optimizer.zero_grad()
         (batch_loss(small, batch, smoothing=0.0) / batch.n_tokens).backward()
         optimizer.step()
-        steps += 1
         positions += batch.source.numel() + batch.labels.numel()
-        if steps >= max_steps or positions >= max_positions:
-            break
-    with torch.no_grad():
-        loss = batch_loss(small.eval(), test_batch, smoothing=0.0)
-    return steps, positions, loss.item() / test_batch.n_tokens
+        if steps == check_at:
+            loss_at_check = test_loss()
+        if positions >= 300_000:
+            return steps, loss_at_check, test_loss()
 
 
-by_random = train(random_batches, max_positions=300_000)
-same_steps = train(similar_batches, max_steps=by_random[0])
-same_positions = train(similar_batches, max_positions=300_000)
-print("batches of        steps  positions  test loss")
-for name, (steps, positions, loss) in (
-    ("random sentences", by_random),
-    ("similar lengths", same_steps),
-    ("similar lengths", same_positions),
-):
-    print(f"{name:16} {steps:6} {positions:10,} {loss:10.2f}")
+n_steps, _, loss = train(random_batches)
+runs = {"random sentences": (n_steps, loss, loss)}
+runs["similar, sorted"] = train(sorted_batches, check_at=n_steps)
+runs["similar, shuffled"] = train(shuffled_batches, check_at=n_steps)
+print(f"batches            steps  loss at {n_steps}  at the end")
+for name, (steps, at_check, at_end) in runs.items():
+    print(f"{name:18}{steps:6}{at_check:13.2f}{at_end:12.2f}")
 
 # %% tags=["remove-cell"]
-assert same_positions[2] + 0.3 < by_random[2] < same_steps[2] - 0.1
-assert same_positions[0] > 1.7 * by_random[0]
+(random_steps, random_loss, _), by_sorted, by_shuffled = runs.values()
+assert random_loss + 0.2 < by_shuffled[1] < by_sorted[1]
+assert by_shuffled[2] + 0.3 < by_sorted[2] < random_loss - 0.3
+gain = random_loss - by_shuffled[2]
+assert 0.4 < (by_sorted[2] - by_shuffled[2]) / gain < 0.65, "about half is lost"
+assert min(by_sorted[0], by_shuffled[0]) > 1.7 * random_steps
 
 # %% [markdown]
-# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and early in training, as here, that more than makes up for it. With two other seeds the result was the same.
+# Step for step, random sentences are best. But for the same amount of computation, batches of similar lengths make almost twice as many steps, and early in training, as here, that more than makes up for their noise. **Without shuffling, about half of this gain is lost.** Each row is a single run, but the differences are large.
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the epoch. So its state is just two numbers, the epoch and the index of the batch, and interrupted training can continue with the same batches:
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the epoch. So its state is just two numbers, and interrupted training can continue with the same batches, which a plain `DataLoader` doesn't offer:
 
 # %%
 from transformer.data.batching import Batches
@@ -796,6 +597,248 @@ resumed = Batches(
 )
 assert torch.equal(next(batches).labels, next(resumed).labels)
 print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
+
+# %% [markdown]
+# ## What the loss of a batch means
+#
+# What do the predictions for a sentence mean taken together? We give `pocket-small` a pair, and look up the probability that it assigns to the correct token at each position:
+
+# %%
+pair = ("The duck opens the door.", "Die Ente macht die Tür auf.")
+batch = batch_of([pair])
+logits = model(batch.source, batch.decoder_input)  # (1, target, vocab_size)
+all_p = logits.softmax(dim=-1)
+p = all_p.gather(2, batch.labels[..., None])[0, :, 0]  # (target,)
+pieces = tokenizer.pieces(batch.labels[0])
+for piece, probability in zip(pieces, p, strict=True):
+    print(f"{piece:8} {probability:.3f}")
+
+# %% [markdown]
+# Each number is the probability of a token, **given the source and all tokens before it**. The model is never quite certain, an effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied together, the numbers give the probability of the whole translation $y$ of the source $x$. By the chain rule of probability, this is exact:
+#
+# $$ p(y \mid x) = \prod_{t} p(y_t \mid y_1, \ldots, y_{t-1},\, x) $$
+#
+# The factor of `<eos>` matters. Without it, the product is the total probability of **all translations that begin with these tokens**; with it, only the one that ends here remains.
+#
+# A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**. (Smoothing is the next chapter's topic; 0 means none.)
+
+# %%
+from transformer.training.objective import batch_loss
+
+loss = batch_loss(model, batch, smoothing=0.0)  # a sum over tokens
+assert_close(loss, -p.prod().log())
+print(f"product without <eos> {p[:-1].prod():.3f}, with it {p.prod():.3f}")
+print(f"loss {loss:.3f}, exp(-loss) {(-loss).exp():.3f}")
+
+# %% [markdown]
+# The loss of a batch is the sum over all its real target tokens; padding positions are skipped. To compare batches of different sizes, we divide by the number of real tokens: the **loss per token**. PyTorch's `F.cross_entropy` computes the same sum:
+
+# %%
+import torch.nn.functional as F
+
+batch = batch_of(test_pairs[:20])
+logits = model(batch.source, batch.decoder_input)
+loss = F.cross_entropy(
+    logits.flatten(0, 1), batch.labels.flatten(), ignore_index=PAD, reduction="sum"
+)
+assert_close(loss, batch_loss(model, batch, smoothing=0.0))
+n = batch.n_tokens
+print(f"{loss:.2f} for {n} tokens, {loss / n:.3f} per token")
+
+# %% tags=["remove-cell"]
+assert (batch.labels == PAD).any()
+alone = [
+    batch_loss(model, batch_of([pair]), smoothing=0.0) for pair in test_pairs[:20]
+]
+assert_close(loss, torch.stack(alone).sum())
+
+# %% [markdown]
+# ### Exposure bias
+#
+# *Optional: no later chapter builds on this section.*
+#
+# With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias** ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). Does one wrong token ruin the rest? We give the model the first three tokens of each of 100 correct translations, but then the fourth token of another one. Greedy search, which always takes the most probable token, has to continue from there:
+
+# %%
+longer = [pair for pair in test_pairs if len(pair[1].split()) > 7][:100]
+batch = batch_of(longer)
+
+
+def finish(prefix):
+    for _ in range(30):
+        next_tokens = model(batch.source, prefix)[:, -1].argmax(dim=-1)
+        prefix = torch.cat([prefix, next_tokens[:, None]], dim=1)
+    return [row[1 : row.index(EOS) + 1] for row in prefix.tolist()]
+
+
+# %%
+correct = batch.decoder_input[:, :5]
+forced = correct.clone()
+forced[:, 4] = forced[:, 4].roll(1)
+after_correct, after_forced = finish(correct), finish(forced)
+
+# %% [markdown]
+# Here are three results, and how often the rest is right, that is, equal to the reference from the fifth token on, or from the fourth if the forced token was inserted. The last line counts how many of the others at least end like the reference, in the same four tokens. Sentences whose forced token happens to be correct don't count.
+
+# %% tags=["hide-input"]
+changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
+references = [row[: row.index(EOS) + 1] for row in batch.labels.tolist()]
+for i in (3, 10, 40):
+    english, german = longer[i]
+    translation = tokenizer.decode(after_forced[i][:-1])
+    lines = {"source": english, "reference": german, "forced": translation}
+    for name, text in lines.items():
+        print(fill(f"{name:10} {text}", 48, subsequent_indent=" " * 11))
+    print()
+n_right = sum(after_correct[i] == references[i] for i in changed)
+rest_right = sum(
+    after_forced[i][4:] in (references[i][3:], references[i][4:]) for i in changed
+)
+print(f"after the correct token: {n_right} of {len(changed)} are right")
+print(f"after the forced token:  the rest is right in {rest_right}")
+wrong = [
+    i
+    for i in changed
+    if after_forced[i][4:] not in (references[i][3:], references[i][4:])
+]
+same_end = sum(after_forced[i][-4:] == references[i][-4:] for i in wrong)
+print(f"of the other {len(wrong)}, {same_end} end like the reference")
+
+# %% tags=["remove-cell"]
+assert {3, 10, 40} < set(changed) and len(changed) > 90
+assert n_right > 0.9 * len(changed)
+assert 0.3 * len(changed) < rest_right < 0.8 * len(changed)
+assert same_end > 0.9 * len(wrong) > 20
+assert 37 in changed
+assert tokenizer.decode(forced[37, 1:].tolist()) == "Im Herbst wohnteschwestern"
+forced_texts = {i: tokenizer.decode(after_forced[i][:-1]) for i in (3, 10, 40)}
+assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehen.")
+assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
+
+# %% [markdown]
+# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always returns to the correct sentence, probably because cross-attention still reads the correct source.
+#
+# This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. But it gives up what makes teacher forcing fast: all positions in one pass.
+#
+# ## Parallel text
+#
+# Where do sentence pairs come from? Parallel text usually comes in two files, and line 17 of one should be the translation of line 17 of the other. The paper uses the English–German data of WMT 2014 (§5.1), a shared task in which translation systems compete ([Bojar et al., 2014](https://aclanthology.org/W14-3302/)). That is about 4.5 million sentence pairs from three sources.
+#
+# | corpus | sentence pairs | what it is |
+# |---|---|---|
+# | Common Crawl | 2,399,123 | web pages in both languages, found and aligned by a program: varied, but noisy |
+# | Europarl v7 | 1,920,209 | proceedings of the European Parliament: clean and formal |
+# | News Commentary v9 | 201,288 | newspaper commentary: small, but closest to the test set, which is news |
+#
+# More than half of these pairs come from the web, so "WMT14" doesn't mean four and a half million clean sentences. The [chapter on WMT14](17_wmt14.ipynb) has the commands that download these files, check that they are the right ones, and train on them.
+
+# %% tags=["remove-cell"]
+counts = [1_920_209, 2_399_123, 201_288]
+assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
+
+# %% [markdown]
+# ### Cleaning
+#
+# The paper doesn't say how its text was cleaned. Its authors' code downloads a similar collection [prepared by Google](https://github.com/google/seq2seq/blob/master/docs/data.md), from which a script drops very little: pairs with an empty side, with more than 80 tokens on a side, or with one side more than nine times as long as the other. But text from parliaments and from the web has typical defects, and there is a filter for each. Suppose that the pair *The committee meets on Monday.* – *Der Ausschuss tagt am Montag.* is clean and has been seen before. The table shows a bad pair for each setting of the package's filters:
+#
+# | setting | drops for example | why it hurts |
+# |---|---|---|
+# | `drop_empty` | *Thank you, Mr President.* – nothing | the model learns to output nothing, or to make something up |
+# | <code class="literal">drop_<wbr>control_<wbr>characters</code> | `20 \x80 a day` – `20 \x80 am Tag`: a € of Windows-1252, read as Latin-1 | it learns to output garbage |
+# | `min_words` (3) | *(Applause)* – *(Beifall)* | there is little to learn from it |
+# | `max_words` (150) | *and so on and so on …* – *und so weiter …* | it is often badly aligned, and attention's cost grows with the square of the length |
+# | `max_ratio` (2) | *It is closed.* – *Es ist zu. Wir treffen uns um neun.*: a neighbouring sentence has slipped in | it learns to add or omit things |
+# | <code class="literal">drop_<wbr>identical</code> | *Page 3 of 12* – *Page 3 of 12*: never translated | it learns to copy |
+# | <code class="literal">min_<wbr>language_<wbr>probability</code> (1%) | *The committee meets on Monday.* – *De commissie vergadert morgen.*: a classifier recognises Dutch | it learns to answer in that language |
+# | <code class="literal">drop_<wbr>duplicates</code> | the clean pair again | it counts more than other pairs, and is easily memorised |
+#
+# On 35,000 pairs of real text, these filters [drop 2.8%](17_wmt14.ipynb), most often because of `max_ratio`.
+
+# %% tags=["remove-cell"]
+from transformer.data.cleaning import Cleaner
+from transformer.recipes import WMT14_CLEANING
+
+clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
+defects = {
+    "drop_empty": ("Thank you, Mr President.", ""),
+    "drop_control_characters": ("20 \x80 a day", "20 \x80 am Tag"),
+    "min_words": ("(Applause)", "(Beifall)"),
+    "max_words": ("and so on " * 51, "und so weiter " * 51),
+    "max_ratio": ("It is closed.", "Es ist zu. Wir treffen uns um neun."),
+    "drop_identical": ("Page 3 of 12",) * 2,
+    "min_language_probability": (clean[0], "De commissie vergadert morgen."),
+    "drop_duplicates": clean,
+}
+cleaner = Cleaner(WMT14_CLEANING)
+assert list(cleaner.clean([clean, *defects.values()])) == [clean]
+assert cleaner.report.dropped == dict.fromkeys(defects, 1)
+values = {name: cleaner.report.settings[name] for name in defects}
+assert values["min_words"] == 3 and values["max_words"] == 150
+assert values["max_ratio"] == 2 and values["min_language_probability"] == 0.01
+
+# %% [markdown]
+# Filters look at the form and the language of sentences, not at their meaning, so they make mistakes in both directions:
+
+# %%
+from transformer.data.cleaning import Cleaner
+from transformer.recipes import WMT14_CLEANING
+
+examples = {
+    "wrong, but fluent": ("The hotel is full today.", "Das Wetter war schön."),
+    "right, but short": ("Very well.", "Sehr gut."),
+    "right, but terse": (
+        "The vote on this point is closed now.",
+        "Abstimmung hierzu beendet.",
+    ),
+}
+for name, pair in examples.items():
+    cleaner = Cleaner(WMT14_CLEANING)
+    list(cleaner.clean([pair]))
+    print(f"{name}:\n  {cleaner.report.summary()}")
+
+# %% [markdown]
+# Most filters drop some good pairs along with the bad ones. A filter pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
+#
+# Defects differ in how much they hurt. Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
+#
+# ### Augmentation
+#
+# *Optional: no later chapter builds on this section.*
+#
+# Cleaning removes pairs, whereas **data augmentation** adds or changes some, so that a model sees what its corpus hardly contains. The standard method is **back-translation** ([Sennrich et al., 2016b](https://aclanthology.org/P16-1009/)): a model for the opposite direction translates text that exists only in the target language, and its output becomes the source of new training pairs.
+#
+# The translator on the course's start page needs something simpler. Most of its training data are carefully written example sentences, many about Tom, Mary and Boston. A model trained only on these fails on other names and on careless typing, such as *where is the station*. So its recipe, `everyday`, changes some of the pairs at random. Here is one pair with three random seeds:
+
+# %%
+from random import Random
+
+from transformer.data.augmentation import augment
+
+pair = (
+    "Tom's favorite store opens at nine o'clock on Monday.",
+    "Toms Lieblingsgeschäft öffnet am Montag um neun Uhr.",
+)
+for seed in (1, 8, 14):
+    for line in augment(*pair, source="en", probability=0.5, random=Random(seed)):
+        print(fill(line, 48, subsequent_indent="  "))
+    print()
+
+# %% tags=["remove-cell"]
+augmented = [augment(*pair, "en", 0.5, Random(seed)) for seed in (1, 8, 14)]
+assert len(set(augmented)) == 3
+assert any(english.islower() for english, _ in augmented)
+assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
+
+# %% [markdown]
+# <details><summary>What the augmentation changes, and what it must not break</summary>
+#
+# Most of the training data are sentences for learners, from Tatoeba. The recipe swaps names, days, months and numbers, replaces American words with British ones, and writes some sources carelessly.
+#
+# Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. The target stays correct, so the model learns to read careless text but to write correct text.
+#
+# After every change the two sentences must still be translations of each other, which takes rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
+#
+# </details>
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -857,7 +900,7 @@ assert 1.35 < without_eos / right < 1.75 and on_the_left > 20 * right
 # %% [markdown]
 # Leaving out `<eos>` raises the loss by about half. With the padding on the left, it is more than twenty times as high.
 #
-# **Test sentences were in the training data.** This is called **data leakage**, and it makes scores too good, because memorised sentences count as translated ones. It happens easily: captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources:
+# **Test sentences were in the training data.** This is called **data leakage**, and it makes scores too good, because memorised sentences count as translated ones. It happens easily: captions, for example, often come with several translations. The next cell imitates this with three numbered copies of each translation. If you shuffle the *pairs* and set some aside for testing, the model has already seen almost all of their sources:
 
 # %%
 import random
@@ -937,30 +980,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **2. (From the optional section.) You sort pools of 50 sentences, and a batch has 80. What happens to the padding?**
-#
-# <details><summary>A. It hardly changes</summary>
-#
-# **Right.** A batch is larger than a pool, so it always mixes two or more pools, and within a batch the order doesn't matter.
-#
-# </details>
-# <details><summary>B. It falls to nearly zero</summary>
-#
-# No. For that, the sentences of *one batch* must have similar lengths, so a pool must contain many batches.
-#
-# </details>
-# <details><summary>C. It falls to 50/80 of what it was</summary>
-#
-# No. It isn't proportional: pools below the size of a batch do nothing, and above it the padding falls quickly.
-#
-# </details>
-# <details><summary>D. It grows, because some batches contain a border between two pools</summary>
-#
-# No. Such a batch is as mixed as an unsorted one, but not worse.
-#
-# </details>
-#
-# **3. You add a few columns of padding to a batch, at the end of the source and of the target. What happens to its loss?**
+# **2. You add a few columns of padding to a batch, at the end of the source and of the target. What happens to its loss?**
 #
 # <details><summary>A. It falls, because padding is easy to predict</summary>
 #
@@ -983,7 +1003,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **4. A filter for the ratio of lengths drops 3% of your data. How do you find out whether that helped?**
+# **3. A filter for the ratio of lengths drops 3% of your data. How do you find out whether that helped?**
 #
 # <details><summary>A. Compare the training losses with and without the filter</summary>
 #
@@ -1006,7 +1026,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **5. Why does the loss of a translator never reach zero on real text, however good it is?**
+# **4. Why does the loss of a translator never reach zero on real text, however good it is?**
 #
 # <details><summary>Answer</summary>
 #
@@ -1014,11 +1034,34 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **6. Why is it better to shuffle batches than to shuffle sentences, and what does it cost?**
+# **5. Why is it better to shuffle batches than to shuffle sentences, and what does it cost?**
 #
 # <details><summary>Answer</summary>
 #
-# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; but more steps fit into the same time, and in our short run that more than made up for it.
+# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; but more steps fit into the same time, and in our short run that more than made up for it. Without any shuffling, it lost about half of the gain.
+#
+# </details>
+#
+# **6. (From the optional section *Sorting without all the data*.) You sort pools of 50 sentences, and a batch has 80. What happens to the padding?**
+#
+# <details><summary>A. It hardly changes</summary>
+#
+# **Right.** A batch is larger than a pool, so it always mixes two or more pools, and within a batch the order doesn't matter.
+#
+# </details>
+# <details><summary>B. It falls to nearly zero</summary>
+#
+# No. For that, the sentences of *one batch* must have similar lengths, so a pool must contain many batches.
+#
+# </details>
+# <details><summary>C. It falls to 50/80 of what it was</summary>
+#
+# No. It isn't proportional: pools below the size of a batch do nothing, and above it the padding falls quickly.
+#
+# </details>
+# <details><summary>D. It grows, because some batches contain a border between two pools</summary>
+#
+# No. Such a batch is as mixed as an unsorted one, but not worse.
 #
 # </details>
 
@@ -1042,7 +1085,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # 1. **Change the width of the buckets.** Write your own serpentine order with buckets of 1 and of 16 target lengths. What happens to the padding of the source, and of the target?
 # 2. **Shift twice.** Let the decoder's input begin with `<bos> <bos>`. Nothing leaks and nothing fails. Does `is_shifted` find this bug?
-# 3. **Measure exposure bias at every position.** Force a wrong token at position 1, 2, 3, … in turn, and let the model continue. Does it recover more often from an early mistake or from a late one?
+# 3. **Force an error at every position.** Force a wrong token at position 1, 2, 3, … in turn, and let the model continue. Does it recover more often from an early mistake or from a late one?
 # 4. **Look at real data**, if you have a network connection: run `transformer prepare multi30k`, then `transformer data multi30k`, and the same with `wmt14-mini`.
 #
 # </details>

@@ -67,6 +67,36 @@ def padding_comparison(lengths: Indices, batchings: Mapping[str, Sequence[Indice
     return figure
 
 
+def sorting_paths(
+    source_lengths: Indices, target_lengths: Indices, orders: Mapping[str, tuple[Indices, Sequence[Indices]]]
+) -> Figure:
+    """Draw pairs of lengths as dots, and several orders of the pairs as lines through them, side by side.
+
+    The colour of the dots and of the line changes with each batch. A ring marks the first pair.
+
+    Args:
+        source_lengths, target_lengths: number of tokens on each side of the pairs.
+        orders: title → all pairs in order, and the same cut into batches.
+    """
+    with style.in_style():
+        figure = Figure(figsize=(2.7 * len(orders), 3.0), layout="constrained")
+        panels = np.ravel(figure.subplots(1, len(orders), sharex=True, sharey=True))
+        for axes, (title, (order, batches)) in zip(panels, orders.items(), strict=True):
+            axes.plot(source_lengths[order], target_lengths[order], color=style.PLAIN, linewidth=0.8, zorder=1)
+            for number, batch in enumerate(batches):
+                x, y, colour = source_lengths[batch], target_lengths[batch], (style.QUERY, style.WRONG)[number % 2]
+                axes.plot(x, y, "o-", color=colour, linewidth=1.3, markersize=3.5, zorder=2)
+            first = order[0]
+            axes.plot(
+                source_lengths[first], target_lengths[first], "o", color=style.INK, fillstyle="none", markersize=9
+            )
+            axes.set_title(title, loc="left")
+            axes.set_xlabel("source length")
+            axes.grid(True)
+        panels[0].set_ylabel("target length")
+    return figure
+
+
 def pooled_order(lengths: Indices, pool_size: int) -> Indices:
     """Return the indices of all sentences, (sentences,): each pool of ``pool_size`` neighbours is sorted by length."""
     return np.lexsort((lengths, np.arange(len(lengths)) // pool_size))
