@@ -598,7 +598,7 @@ if stored.exists():
 #
 # | | starts from | learns by | segments by | marks |
 # |---|---|---|---|---|
-# | **BPE** (the paper, Llama 2) | characters | merging the most frequent pair | merges, in the order of learning | `▁` starts a word |
+# | **BPE** (the paper, Llama 2) | characters | merging the most frequent pair | merges, in the order of learning | `▁` starts a word (SentencePiece) |
 # | **Byte-level BPE** (GPT-2, Llama 3) | bytes | the same | the same | `Ġ` is the space before a word |
 # | **WordPiece** (BERT) | characters | merging the pair that makes the text most probable | longest match, from left to right | `##` continues a word |
 # | **Unigram** (T5) | many frequent strings | removing tokens that the text hardly needs | the most probable split | `▁` starts a word |
@@ -665,7 +665,7 @@ assert splits[1] == ["▁Frühling", "s", "kleid"]
 #
 # **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes: *u* as 117, *ü* as 195 and 188, € as 226, 130 and 172. So 256 tokens can encode any text, and a token may be part of a character.
 #
-# Before BPE, GPT-2 cuts the text with a regular expression into contractions such as *'s*, letters, digits and other characters, each with the space before it. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
+# Before BPE, GPT-2 cuts the text with a regular expression into contractions such as *'s*, and runs of letters, of digits or of other characters, with the space before them. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
 
 # %%
 gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\w\s]+|\s+"
@@ -855,7 +855,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
 #
-# Here are the most frequent segmentations of one word, first the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. Even more copies have the usual segmentation, because some reach it by another route:
+# Here are the most frequent segmentations of one word, first the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. More copies than that have the usual segmentation, because some reach it by another route:
 
 # %%
 copies = ["Wintermantel"] * 1000

@@ -49,6 +49,19 @@ def area(collection: PolyCollection) -> float:
     return sum(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2 for x, y in (v.T for v in outlines))
 
 
+def test_paths_run_through_all_pairs_and_change_colour_with_each_batch() -> None:
+    order = batch_padding.pooled_order(LENGTHS, 8)
+    batches = [order[:3], order[3:6], order[6:]]
+    figure = batch_padding.sorting_paths(LENGTHS + 1, LENGTHS, {"sorted": (order, batches)})
+    (panel,) = figure.axes
+    path, *of_batches, ring = panel.lines
+    assert list(path.get_xdata()) == list(LENGTHS[order] + 1) and list(path.get_ydata()) == sorted(LENGTHS)
+    assert [len(line.get_xdata()) for line in of_batches] == [3, 3, 2]
+    colours = [line.get_color() for line in of_batches]
+    assert colours[0] == colours[2] != colours[1]
+    assert list(ring.get_ydata()) == [min(LENGTHS)] and panel.get_title(loc="left") == "sorted"
+
+
 def test_a_pool_of_one_sorts_nothing_and_a_pool_of_all_sorts_all() -> None:
     assert batch_padding.pooled_order(LENGTHS, 1).tolist() == list(range(8))
     assert LENGTHS[batch_padding.pooled_order(LENGTHS, 8)].tolist() == sorted(LENGTHS)
