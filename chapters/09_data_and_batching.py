@@ -562,9 +562,9 @@ n_steps, _, loss = train(random_batches)
 runs = {"random sentences": (n_steps, loss, loss)}
 runs["similar, sorted"] = train(sorted_batches, check_at=n_steps)
 runs["similar, shuffled"] = train(shuffled_batches, check_at=n_steps)
-print(f"batches            steps  loss at {n_steps}  at the end")
+print(f"batches           steps  loss at {n_steps}  at the end")
 for name, (steps, at_check, at_end) in runs.items():
-    print(f"{name:18}{steps:6}{at_check:13.2f}{at_end:12.2f}")
+    print(f"{name:17}{steps:6}{at_check:13.2f}{at_end:12.2f}")
 
 # %% tags=["remove-cell"]
 (random_steps, random_loss, _), by_sorted, by_shuffled = runs.values()
