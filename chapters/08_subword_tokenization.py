@@ -226,7 +226,7 @@ print(f"{ratio:.1f} times as long as with words,")
 print(f"{ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# Some models pay it ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
+# Some models pay this price ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
 #
 # **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. How do we find them?
 #
@@ -300,7 +300,7 @@ assert spelling["▁teapot"] == ["▁tea", "pot"]
 # %% [markdown]
 # Check line 2 by hand. Before the first merge, `t+e` was next in the list. But now the pair no longer exists, because each of these *e*'s is part of `ea`. In its place, `t+ea` occurs 7 times, and `▁+t` wins this tie because `▁t` is shorter. Then look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because the parts are frequent words.
 #
-# No word contains the symbols `▁t` and `ot` any more. They were only steps on the way, but they stay in the vocabulary.
+# No word contains the symbols `▁t` or `ot` any more. They were only steps on the way, but they stay in the vocabulary.
 #
 # **Try your own words.** Before each press of the button, explain why the top pair is merged next:
 #
@@ -345,7 +345,7 @@ Picture(
 #
 # ## BPE in the package
 #
-# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` merges the pair of the word that was learned earliest, and repeats this until no pair can be merged:
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. Its `segment` merges the pair that was learned earliest of those in the word, and repeats this until no pair can be merged:
 
 # %% tags=["remove-input"]
 SourceCode(segment)
@@ -412,7 +412,7 @@ print(textwrap.fill(" ".join(map(str, ids)), 48))
 print(textwrap.fill(tokenizer.decode(ids), 48))
 
 # %% [markdown]
-# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other libraries are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which knows all the algorithms in this chapter.
+# Decoding is easy: join the tokens, replace each ▁ with a space and drop the leading one. Two other popular libraries are OpenAI's [tiktoken](https://github.com/openai/tiktoken) and Hugging Face's [tokenizers](https://huggingface.co/docs/tokenizers), which offers all the algorithms in this chapter.
 #
 # <details><summary>What both programs have to agree on</summary>
 #
@@ -422,7 +422,7 @@ print(textwrap.fill(tokenizer.decode(ids), 48))
 #
 # ### Where German compounds are split
 #
-# Is every compound split between its parts, like the teapot? In the figure, green lines mark the boundaries between parts at which BPE with our 4,000 tokens splits, and orange marks those that it misses.
+# Is every compound split between its parts, like the teapot? In the figure, BPE with our 4,000 tokens splits at the boundaries with green lines, and misses those with orange marks.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -458,7 +458,7 @@ for word, expected in {
 #
 # ## One vocabulary for two languages
 #
-# The paper learns *one* vocabulary from English and German text together (§5.1). One good reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line lists the ten most frequent shared tokens:
+# The paper learns *one* vocabulary from English and German text together (§5.1). One good reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common? The last line of the output lists the ten most frequent shared tokens:
 
 # %%
 in_language = [
@@ -574,7 +574,7 @@ if stored.exists():
     assert (round(min(ahead), 1), round(max(ahead), 1)) == (-0.5, 0.4)
 
 # %% [markdown]
-# Our corpus has fewer than 3,000 different words, so 4,000 tokens cover nearly all of them. Here is real text, chapter 1's captions: 29,000 pairs for learning and 1,000 others for measuring. For comparison, “unknown words” is the share that a **word-level vocabulary** of the same size would lose. The last column is [BLEU](13_evaluation.ipynb), the usual measure of translation quality, after one [short training run](../book/experiments.md) each, from English to German:
+# Our corpus has fewer than 3,000 different words, so 4,000 tokens cover nearly all of them. Now for real text: chapter 1's captions, with 29,000 pairs for learning and 1,000 others for measuring. For comparison, “unknown words” is the share that a **word-level vocabulary** of the same size would lose. The last column is [BLEU](13_evaluation.ipynb), the usual measure of translation quality, after one [short training run](../book/experiments.md) each, from English to German:
 #
 # | tokens | fertility, English / German | frequent tokens | unknown words | BLEU |
 # |---:|:---:|---:|---:|---:|
@@ -588,7 +588,7 @@ if stored.exists():
 #
 # From top to bottom, every doubling shortens sentences, first by a lot and from 8,000 tokens on hardly at all. Meanwhile the share of frequent tokens collapses. So sensible sizes for this text lie between about 2,000 and 8,000. **The more text, the larger the vocabulary may be**, because more of its tokens are frequent.
 #
-# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), 8,000 tokens, with fewer steps, are between 0.5 points behind 4,000 and 0.4 ahead, depending on the direction and on the search. But most of these are single runs, and three that differ only in their seeds are half a point apart. So one run each can show an advantage of two or three points, as in the table, but none as small as these. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
+# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), models with 8,000 tokens, trained for fewer steps, are between 0.5 points behind those with 4,000 and 0.4 ahead, depending on the direction and the [decoding method](12_decoding.ipynb). But most of these are single runs, and three that differ only in their seeds are up to half a point apart. So one run of each can show an advantage of two or three points, as in the table, but not one this small. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
 #
 # For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there.
 #
@@ -633,7 +633,7 @@ assert max(gains, key=gains.get) == ("e", "a")
 #
 # ### Unigram
 #
-# **Unigram** ([Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with many frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the split whose tokens have the highest product of probabilities. Here are the best three, with 2,000 tokens:
+# **Unigram** ([Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with many frequent strings, estimates a probability for each, and removes those without which the text is hardly less probable. A word gets the split whose tokens have the highest product of probabilities. Here are the three best splits of *Frühlingskleid*, with 2,000 tokens:
 
 
 # %%
@@ -659,7 +659,7 @@ assert splits[0] == ["▁Frühlings", "kleid"]
 assert splits[1] == ["▁Frühling", "s", "kleid"]
 
 # %% [markdown]
-# Every token is a factor far below 1, so splits into few tokens win, unless these are very rare. To find the best split without listing all of them, the **Viterbi algorithm** goes from left to right and keeps only the best split of each prefix.
+# Every token contributes a factor far below 1, so splits into few tokens win, unless these are very rare. To find the best split without listing all of them, the **Viterbi algorithm** goes from left to right and keeps only the best split of each prefix.
 #
 # ### Byte-level BPE and pre-tokenization in GPT
 #
@@ -716,7 +716,7 @@ byte_merges = learn((as_bytes(word) for word in words), 2000 - 256)
 byte_bpe = {merge.pair: merge.rank for merge in byte_merges}
 
 # %% [markdown]
-# The words mean "cellar window" and "spring dress". Which rows are split exactly between *Keller* and *fenster*, and between *Frühlings* and *kleid*?
+# The words are *Keller* + *fenster* (cellar window) and *Frühlings* + *kleid* (spring dress). Which rows are split exactly between the two parts?
 
 # %% tags=["hide-input"]
 pictures = []
@@ -754,7 +754,7 @@ assert longest_first("▁Kellerfenster", bpe_vocabulary) != segment(
 )
 
 # %% [markdown]
-# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often as many random cuts would do so by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text.
+# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often the same number of random cuts would hit it by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text.
 
 
 # %% tags=["hide-input"]
@@ -826,7 +826,7 @@ assert len(set(first_part.values())) < 30
 #
 # ### Unknown characters
 #
-# To BPE on characters, a *character* may be unknown: our corpus has no *Ł* and no €. They become `<unk>`, which SentencePiece decodes as ⁇. Byte-level BPE doesn't have this problem. SentencePiece has a remedy, `byte_fallback`, which Llama 2 uses: it reserves 256 tokens for the bytes, and writes unknown characters with them:
+# For BPE on characters, a *character* can still be unknown: our corpus has no *Ł* and no €. They become `<unk>`, which SentencePiece decodes as ⁇. Byte-level BPE doesn't have this problem. SentencePiece has a remedy, `byte_fallback`, which Llama 2 uses: it reserves 256 tokens for the bytes, and writes unknown characters with them:
 
 # %%
 with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
@@ -855,7 +855,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
 #
-# Here are the most frequent segmentations of one word, first the usual one. It takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. More copies than that have the usual segmentation, because some reach it by another route:
+# Here are the most frequent segmentations of *Wintermantel*, first the usual one. That one takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. More than 31% of our 1,000 copies have it, because some reach it by another route:
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -891,7 +891,7 @@ print(textwrap.fill(example, 48), end="\n\n")
 print(textwrap.fill(second.decode(first.encode(example)), 48))
 
 # %% [markdown]
-# **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead, and hold back a � at the end until the next token has come.
+# **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead, and hold back a � at the end until its character is complete.
 
 # %%
 ids = with_bytes.encode("Tea for one €, please!")
@@ -973,7 +973,7 @@ assert lengths[1] < 0.98 * lengths[0]
 # </details>
 # <details><summary>C. It grows</summary>
 #
-# **Right.** Both tables in *How large should the vocabulary be?* show it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of each of its parts.
+# **Right.** The first table in *How large should the vocabulary be?* shows it. Later merges never have a higher count than earlier ones, and each occurrence of the new token removes one occurrence of each of its parts.
 #
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>
@@ -1009,7 +1009,7 @@ assert lengths[1] < 0.98 * lengths[0]
 #
 # <details><summary>A. BPE, because its tokens are unique</summary>
 #
-# No. BPE applies merges in the order of learning. Without it, you can only guess: in the figure of two compounds, *longest first* splits *Kellerfenster* differently from BPE, although both use the same tokens.
+# No. BPE applies merges in the order of learning. Without it, you can only guess: in the figure with the two compounds, *longest first* splits *Kellerfenster* differently from BPE, although both use the same tokens.
 #
 # </details>
 # <details><summary>B. WordPiece and Unigram</summary>
@@ -1050,7 +1050,7 @@ assert learn(four_words, 7)[6].symbol == "▁s" and merges[-1].count == 3
 # %% [markdown]
 # ## Exercises
 #
-# Six blanks, from counting pairs through learning merges and segmenting words to decoding. Each has a check that tells you what is wrong, and a hint.
+# Fill in six blanks, from counting pairs through learning merges and segmenting words to decoding. Each has a check that tells you what is wrong, and a hint.
 #
 # - In your browser, with nothing to install: [Exercises: subword tokenization](../book/exercises/08_subword_tokenization.md).
 # - In Colab, where the last cell grades your answers:
@@ -1067,7 +1067,7 @@ assert learn(four_words, 7)[6].symbol == "▁s" and merges[-1].count == 3
 # <details><summary>Four experiments to try</summary>
 #
 # 1. **Change the tie rule** in `in_order`: the longer symbol first. How many of the first 200 merges change?
-# 2. **Train with WordPiece's score:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first, and why do most programs require a minimum count?
+# 2. **Train with WordPiece's score:** write the loop of BPE with the score of the section *WordPiece*, on the words of 100 sentences. Which strange tokens does it learn first, and why do most programs require a minimum count?
 # 3. **Convert everything to lower case** before learning. How many more tokens do the languages share, and what can no longer be decoded?
 # 4. **Train models** with the usual vocabulary, with a smaller and a larger one, and with BPE dropout and four segmentations of each pair. Compare their BLEU and the time per step:
 #

@@ -169,7 +169,7 @@ assert torch.equal(batch.labels, padded_labels)
 SourceCode(collate)
 
 # %% [markdown]
-# `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all columns but the last.
+# `_gather` copies the sentences into an array filled with `<pad>`, one column wider than the longest sentence, to leave room for `<eos>`. The decoder's input is `<bos>` followed by all target columns but the last.
 #
 # ### The pocket corpus
 #
@@ -192,7 +192,7 @@ translations = dict([*train_pairs, *test_pairs])
 assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
 
 # %% [markdown]
-# We also load `pocket-small`, a model that was trained on pairs from this corpus, for its tokenizer. Two steps turn pairs into a batch: the tokenizer encodes each side, and `collate` pads:
+# We also load `pocket-small`, a model that was trained on pairs from this corpus. For now we need only its tokenizer. Two steps turn pairs into a batch: the tokenizer encodes each side, and `collate` pads:
 
 # %%
 translator = transformer.load("pocket-small", device="cpu")
@@ -233,7 +233,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs of equal target length by source length helps. But each time the target length goes up by one, the source length jumps back to its minimum (on the left in the figure below), and a batch that contains such a jump has short and long sources. **Serpentine order** (on the right) avoids the jumps: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next. Inside a bucket, target lengths go up and down in the same way.
+# But a pair has two sides, and sorting by the target's length leaves sources of very different lengths in a batch. Sorting pairs of equal target length by source length helps, but each time the target length goes up by one, the source length jumps back to its minimum (on the left in the figure below), and a batch that contains such a jump has short and long sources. **Serpentine order** (on the right) avoids the jumps: it groups target lengths into buckets of four, and source lengths ascend in one bucket and descend in the next. Inside a bucket, target lengths go up and down in the same way.
 
 # %% tags=["hide-input"]
 shown = np.flatnonzero((target_lengths >= 8) & (target_lengths < 16))[:120]
@@ -470,7 +470,7 @@ for budget in (250, 2000):
 #
 # ## Shuffling
 #
-# In sorted order, each epoch would go from short sentences to the longest, and the model might adapt to the lengths that it saw last. So the batches of each epoch are **shuffled**, but not the sentences among them. The figure shows the mean length of the targets in each batch of an epoch, for both orders:
+# In sorted order, each epoch would go from the shortest sentences to the longest, and the model might adapt to the lengths that it saw last. So the batches of each epoch are **shuffled**, but sentences don't move from batch to batch. The figure shows the mean length of the targets in each batch of an epoch, for both orders:
 
 
 # %% tags=["hide-input"]
@@ -508,7 +508,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times, each time for 300,000 source and target positions, so with about the same amount of computation. The batches of the second and third run are the same, but in the second, each epoch goes from short to long. The table shows the loss per token on test sentences (lower is better), also after the number of steps that the first run makes:
+# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times: with batches of random sentences, with batches of similar lengths in sorted order, and with the same batches shuffled. Each run gets 300,000 source and target positions, so about the same amount of computation. The table shows the mean loss per token on test sentences (lower is better), at the end of each run and after as many steps as the first run makes:
 
 # %% tags=["hide-input"]
 from transformer.training.objective import batch_loss
@@ -575,11 +575,11 @@ assert 0.4 < (by_sorted[2] - by_shuffled[2]) / gain < 0.65, "about half is lost"
 assert min(by_sorted[0], by_shuffled[0]) > 1.7 * random_steps
 
 # %% [markdown]
-# Step for step, random sentences are best. But for the same amount of computation, batches of similar lengths make almost twice as many steps, and early in training, as here, that more than makes up for their noise. **Without shuffling, about half of this gain is lost.** Each row is a single run, but the differences are large.
+# Step for step, random sentences are best. But for the same amount of computation, batches of similar lengths make almost twice as many steps, and early in training, as here, that more than makes up for their noise. **Without shuffling, about half of the gain over random sentences is lost.** Each row is a single run, but the differences are large.
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the epoch. So its state is just two numbers, and interrupted training can continue with the same batches, which a plain `DataLoader` doesn't offer:
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the epoch. So its state is just two numbers, the epoch and the batch, and interrupted training can continue with the same batches, which a plain `DataLoader` doesn't offer:
 
 # %%
 from transformer.data.batching import Batches
@@ -601,7 +601,7 @@ print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 # %% [markdown]
 # ## What the loss of a batch means
 #
-# What do the predictions for a sentence mean taken together? We give `pocket-small` a pair, and look up the probability that it assigns to the correct token at each position:
+# Taken together, what do the predictions for a sentence mean? We give `pocket-small` a pair, and look up the probability that it assigns to the correct token at each position:
 
 # %%
 pair = ("The duck opens the door.", "Die Ente macht die Tür auf.")
@@ -620,7 +620,7 @@ for piece, probability in zip(pieces, p, strict=True):
 #
 # The factor of `<eos>` matters. Without it, the product is the total probability of **all translations that begin with these tokens**; with it, only the one that ends here remains.
 #
-# A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**. (Smoothing is the next chapter's topic; 0 means none.)
+# A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**. (`smoothing=0.0` switches label smoothing off.)
 
 # %%
 from transformer.training.objective import batch_loss
@@ -678,7 +678,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest is right, that is, equal to the reference from the fifth token on, or from the fourth if the forced token was inserted. The last line counts how many of the others at least end like the reference, in the same four tokens. Sentences whose forced token happens to be correct don't count.
+# Here are three results, and how often the rest is right: it must equal the reference from the fifth token on, or from the fourth if the model took the forced token as an addition. The last line counts how many of the others at least end like the reference, with the same four tokens. Sentences whose forced token happens to be correct don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -718,7 +718,7 @@ assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 # %% [markdown]
 # In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always returns to the correct sentence, probably because cross-attention still reads the correct source.
 #
-# This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. But it gives up what makes teacher forcing fast: all positions in one pass.
+# This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. But it gives up what makes teacher forcing fast: computing all positions in one pass.
 #
 # ## Parallel text
 #
@@ -832,7 +832,7 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 # %% [markdown]
 # <details><summary>What the augmentation changes, and what it must not break</summary>
 #
-# Most of the training data are sentences for learners, from Tatoeba. The recipe swaps names, days, months and numbers, replaces American words with British ones, and writes some sources carelessly.
+# Those example sentences come from Tatoeba, a collection for language learners. The recipe swaps names, days, months and numbers, replaces American words with British ones, and writes some sources carelessly.
 #
 # Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. The target stays correct, so the model learns to read careless text but to write correct text.
 #

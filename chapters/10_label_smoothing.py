@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# When the first of these two small translators gives its next token a probability of about 85%, it is right only 52% of the time. Both were trained on a thousand sentence pairs, and on new sentences both predict the next token correctly about equally often. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# The diagrams below compare two small translators. When the first gives its next token a probability of about 85%, it is right only 52% of the time. Both were trained on a thousand sentence pairs, and on new sentences both predict the next token correctly about equally often. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The model in the diagram *hard targets* was trained to give all of the probability to the correct token. It is **overconfident**; the orange lines show by how much. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -235,12 +235,12 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
     print(f"{token:9} {hard:+.2f}     {smooth:+.2f}")
 
 # %% [markdown]
-# Both push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. The gradients never become zero, because no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
+# Both targets push the logit of *Tür* up and the others down. But the hard target pushes *every* other token down in *every* step, however low it is already. The gradients never become zero, because no finite logits give $p = (0, 1, 0, 0, 0)$. With the smoothed target, the logit of a wrong token is pushed down only while its probability is above 0.02; below that, it is pushed *up*.
 #
 # **Be the model.** Now you choose the prediction; the other tokens share the rest evenly. The thick line is the loss, and the dashed one is the loss without smoothing.
 #
 # - Raise the probability of the correct token step by step, and watch the gradient $p - q$. Where does the sign change?
-# - Set $\varepsilon$ to 0.2, and go on raising the probability. Beyond the blue dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
+# - Set $\varepsilon$ to 0.2, and go on raising the probability. Beyond the minimum (the blue dot), *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
 # - Increase the vocabulary. The minimum hardly moves, but the lowest loss rises.
 #
 # <div class="widget" data-widget="smoothing">
@@ -297,7 +297,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. A real model's logits come from its weights, so in the long run these would have to keep growing, just to make the model more certain of training tokens that it already predicts correctly. With smoothing, the gap converges. It stops where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The horizontal axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. A real model's logits come from its weights, so in the long run these would have to keep growing, just to make the model more certain of training tokens that it already predicts correctly. With smoothing, the gap converges: it stops growing where $p = q$. Because $p_i / p_j = e^{z_i - z_j}$, $e^\text{gap}$ is then the ratio of the correct token's target to another token's:
 #
 # $$
 # \begin{aligned}
@@ -361,7 +361,7 @@ assert round(math.log(4.92 / 4.67), 2) == 0.05
 # %% [markdown]
 # **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the authors' own code report only the KL part of the loss; PyTorch and this package report all of it.
 #
-# The paper notes that smoothing hurts perplexity, because the model becomes more unsure (§5.4). Its Table 3, group (D), shows this for the base model:
+# The paper notes that smoothing hurts perplexity, because the model learns to be less certain (§5.4). Its Table 3, group (D), shows this for the base model:
 #
 # | | $\varepsilon = 0$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
@@ -409,7 +409,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a confidence of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation.
 #
 # Sort the predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -511,7 +511,7 @@ for name, z in logits.items():
     print(f"{is_correct.float().mean():9.3f}{error:6.3f}{loss:6.2f}")
 
 # %% [markdown]
-# And on 300 of the thousand pairs that the two small models were trained on?
+# And how do the two small models do on 300 of the thousand pairs that they were trained on?
 
 # %%
 seen = collate(*training_data, range(300))
@@ -572,7 +572,7 @@ steps_apart = [
 assert steps_apart[-1] > 2 * steps_apart[1]
 
 # %% [markdown]
-# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Yet on the pairs that they were trained on, they predict nearly all tokens correctly and are *under*confident: even with hard targets, the mean confidence is below 0.9, the limit that smoothing sets. So the endless growth of the last section can't be the whole explanation. The chart shows how the overconfidence arises.
+# Both small models predict only about a third of the new tokens correctly. On average, the first is nearly 50% confident and the second about 40%, which is closer to the truth. Yet on the pairs that they were trained on, they predict nearly all tokens correctly and are *under*confident: even with hard targets, the mean confidence is below 0.9, the limit that smoothing sets. So the endless growth of the logit gap can't be the whole explanation. The chart shows how the overconfidence arises.
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -621,9 +621,9 @@ Picture(
 )
 
 # %% [markdown]
-# The accuracy on new sentences rises to the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
+# The accuracy on new sentences rises until the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
 #
-# The second model's *unsmoothed* loss is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
+# The second model's *unsmoothed* loss (last column of the first table) is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
 
 # %%
 for name in ("hard targets", "label smoothing"):
@@ -635,7 +635,7 @@ for name in ("hard targets", "label smoothing"):
 # %% [markdown]
 # On the tokens that a model gets wrong, two thirds of all, the loss is lower with smoothing. That outweighs the higher loss on the tokens that it gets right. So smoothing doesn't always hurt perplexity: here, where the models generalise poorly, it helps.
 #
-# `pocket-small` has the opposite problem: it is less confident than it should be. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy:
+# What about `pocket-small`? It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Compare its confidence with its accuracy:
 
 # %%
 from transformer.recipes import RECIPES
@@ -712,13 +712,13 @@ assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 # %% [markdown]
 # One number, chosen after training, removes two thirds of the calibration error of the model with hard targets, half of that of the smoothed model, and nearly all of that of `pocket-small`. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
 #
-# Does smoothing improve them here? In [our experiments](../book/experiments.md), models for the pocket corpus are trained with four values of $\varepsilon$, each with three seeds. Their BLEU on the test set (mean and standard deviation over the seeds):
+# Does it improve them on our corpus, too? In [our experiments](../book/experiments.md), models for the pocket corpus are trained with four values of $\varepsilon$, each with three seeds. Their BLEU on the test set (mean and standard deviation over the seeds):
 #
 # | $\varepsilon = 0$ | $\varepsilon = 0.05$ | $\varepsilon = 0.1$ | $\varepsilon = 0.2$ |
 # |---|---|---|---|
 # | 88.0 ± 0.4 | 88.9 ± 0.6 | 88.8 ± 0.9 | 88.8 ± 0.3 |
 #
-# The means with smoothing are nearly one point higher, but that isn't much more than the difference between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. For the effect, see [Decoding](12_decoding.ipynb). Large language models are usually trained without smoothing.
+# The means with smoothing are nearly one point higher, but that isn't much more than the difference between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) shows the consequences. Large language models are usually trained without smoothing.
 
 # %% tags=["remove-cell"]
 import json

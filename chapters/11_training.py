@@ -118,7 +118,7 @@ Picture(
     draw_runs(curves),
     alt=(
         "Six training losses over 120 steps. B starts near 5, all others between 7 and "
-        "9. A falls fastest at first, but then stays on a plateau near 6. B falls almost "
+        "9. A falls quickly at first, but then stays on a plateau near 6. B falls almost "
         "to 0. C falls to about 5.1. D follows C at first, but ends near 5.4. E falls to "
         "about 5.2 and looks like C. F stays almost where it began."
     ),
@@ -160,7 +160,7 @@ from transformer.translator import Translator
 # %% [markdown]
 # ## The first loss
 #
-# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. The data are the pocket corpus from [Data and batching](09_data_and_batching.ipynb). A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
+# The six runs train a small Transformer: two layers in the encoder and two in the decoder, $d_\text{model} = 64$, post-norm as in the paper, no dropout. We train it on the pocket corpus from [Data and batching](09_data_and_batching.ipynb). A **recipe** holds the package's ready-made settings for a model, its data and its training; we use `pocket`. In the setup below, `batches` is a list of batches with up to 250 target tokens each:
 
 # %%
 recipe = RECIPES["pocket"]
@@ -219,7 +219,7 @@ assert small.n_layers == 2 and small.dropout == 0 and small.norm == "post"
 assert all(part.n_tokens <= 250 for part in batches)
 
 # %% [markdown]
-# Check the first loss before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the loss is divided by the wrong number, or there is a **leak**: the model sees the answer. There are two common leaks, and only one shows at once. If the decoder input isn't shifted, the loss is low from the start, because with tied embeddings a shallow untrained model tends to predict its own input. If the causal mask is missing, the first loss is normal, because the model has yet to learn to use what it shouldn't see.
+# Check the first loss before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal, as you saw in [The full model](07_full_model.ipynb). A first loss far below $\ln V$ is suspicious: either the loss is divided by the wrong number, or there is a **leak**, that is, the model sees the answer. There are two common leaks, and only one shows up at once. If the decoder input isn't shifted, the loss is low from the start, because with tied embeddings a shallow untrained model tends to predict its own input. If the causal mask is missing, the first loss is normal, because the model has yet to learn to use what it shouldn't see.
 #
 # Here is one step of the six runs. `schedule` sets the learning rate, and clipping limits the gradient; both are explained below. The package provides the paper's schedule, `package_learning_rate`, and `package_batch_loss`, a faster form of `batch_loss`.
 
@@ -242,7 +242,7 @@ def run_step(model, adam, batch, step, rate, zero_grad, max_norm):
 
 
 # %% [markdown]
-# The *healthy run* takes 120 steps with a warm-up of 40 and clipping at 1. The others start from the same weights and get the same batches in the same order, but each changes one argument of `short_run`.
+# The *healthy run* takes 120 steps with a warm-up of 40 and clipping at 1. The other five start from the same weights and get the same batches in the same order, but each changes one argument of `short_run`.
 
 
 # %%
@@ -460,7 +460,7 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 #
 # ### How high a peak, and does it need a warm-up?
 #
-# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before. Here we try a third of the healthy run's peak, the same peak and three times as much, each with the warm-up and without (at its peak until step 40).
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before. Here we try a third of the healthy run's peak, the same peak and one three times as high, each with the warm-up and without it (then the learning rate stays at its peak until step 40).
 
 
 # %%
@@ -491,9 +491,9 @@ assert min(final, key=final.get)[1] == 1
 assert final[True, 1] < final[True, 3] < final[True, 1] + 0.2
 
 # %% [markdown]
-# At the lowest peak, the warm-up only costs time, and at the healthy run's peak it makes hardly any difference. At three times that peak, it decides: with it the run is nearly as good as the healthy one, and without it the loss gets stuck. Another seed gave the same result. So **a warm-up makes higher learning rates possible**, and a good one easier to find.
+# At the lowest peak, the warm-up only costs time, and at the healthy run's peak it makes hardly any difference. At three times that peak, it decides: with it the run is nearly as good as the healthy one, and without it the loss gets stuck. Another seed gave the same result. So **a warm-up makes higher learning rates possible**, and a good learning rate easier to find.
 #
-# Choose the best peak, or one a little below the highest that stays stable. If in the long run a healthy loss later *rises*, the learning rate is the first suspect. If you change the batch size, tune the factor again; a common first guess is to scale the learning rate with the square root of the batch size.
+# Choose the best peak, or one a little below the highest that stays stable. If a healthy loss *rises* later in a long run, the learning rate is the first suspect. If you change the batch size, tune the factor again; a common first guess is to scale the learning rate with the square root of the batch size.
 #
 # ## Gradient clipping
 #
@@ -557,7 +557,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. Adam's step isn't proportional to the gradient. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# The cause of such a jump may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. Adam's step isn't proportional to the gradient. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
@@ -609,7 +609,7 @@ assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
 assert 0.02 < (sum(unclipped[0][after]) - sum(losses[after])) / 10 < 0.15
 
 # %% [markdown]
-# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients. That even helps a little here: Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
+# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients. That even helps a little here (compare the two healthy runs): Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
 #
 # ## Gradient accumulation
 #
@@ -868,7 +868,7 @@ assert loss < 0.9 * by_step[1200]["valid_loss"]
 assert bleu["average"] > bleu["last weights"] + 2
 
 # %% [markdown]
-# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; lowering it would remove much of the same noise.
+# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; lowering the learning rate would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
@@ -951,12 +951,12 @@ assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 # %% [markdown]
 # Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum. So the last one saved is the best, and it is the one that translates. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum. So the last one saved is the best, and the package translates with it. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Back to the six curves at the top. Have you made your choice? The folded cell below trains the six runs again, in about a minute on a CPU.
+# Back to the six curves at the top. What do you think is wrong in A, B, D and F? The folded cell below trains the six runs again, in about a minute on a CPU.
 
 
 # %% tags=["hide-input"]
@@ -1006,7 +1006,7 @@ Picture(
 # |---|---|---|---|
 # | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | `warmup_steps` is 1: in the paper's formula, this not only skips the warm-up, but also starts with a peak 6.3 times as high | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to what is left of all earlier ones (clipping changes the stored gradients, so their sum keeps a norm of 1 or less) | a missing `zero_grad` |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to what is left of all earlier ones (clipping scales the stored sum down to a norm of at most 1) | a missing `zero_grad` |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -1019,9 +1019,9 @@ for name, run in runs.items():
 # %% [markdown]
 # Two other seeds gave the same symptoms. Without such a check, don't interpret small differences between runs.
 #
-# The best-looking curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+# The lowest curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
-# Run A has the healthy run's learning rate from step 40 on, yet it remains on its plateau: the damage was done in the first steps. Skipping the warm-up alone does no harm here, as you saw above; at a learning rate this high, it does.
+# Run A has the healthy run's learning rate from step 40 on, yet it remains on its plateau: the damage was done in the first steps. At the healthy run's peak, skipping the warm-up does no harm, as you saw above; at a peak this high, it does.
 #
 # And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. We train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources:
 
@@ -1155,7 +1155,7 @@ live_translator(translator, [english for english, _ in tests])
 #
 # <details><summary>Answer</summary>
 #
-# You have shown that gradients reach the weights, that the labels can be predicted and that the optimiser takes steps. You haven't shown that the model learns to translate. A model whose decoder input isn't shifted, such as run B, easily passes this test.
+# You have shown that gradients reach the weights, that the labels can be predicted and that the optimiser takes steps. You haven't shown that the model learns to translate. A model whose decoder input isn't shifted, such as that of run B, easily passes this test.
 #
 # </details>
 #

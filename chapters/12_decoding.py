@@ -225,7 +225,7 @@ print(f"product of all: {greedy_probs.prod():.3f}")
 # %% [markdown]
 # *Das* is the more probable article, but after it *Tauben* has only 0.40. After *die* (0.35), it would have 0.89, but greedy search can't go back.
 #
-# A smaller example shows all possible outputs: a toy decoder has three candidates for each of two words:
+# In a toy example we can compare all possible outputs. The decoder has three candidates for each of two words:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -248,7 +248,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 # **Beam search** is a compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they form the beam. (Confusingly, each prefix is often called a beam.) The number $k$ is the **beam size** or *beam width*. At each step:
 #
 # 1. Extend every prefix by every possible token, and rank all results by probability.
-# 2. Those of the first $k$ that end with `<eos>` are finished and set aside.
+# 2. Those among the first $k$ that end with `<eos>` are finished and set aside.
 # 3. The best $k$ of those that don't end with `<eos>` are the next beam.
 #
 # At the end, the best finished translation wins. Greedy search is this search with $k = 1$. In the toy example (without `<eos>`, because all sentences have two words) with $k = 2$, *a* survives in second place, and *a dog* wins:
@@ -470,7 +470,7 @@ if stored.exists():  # not in Colab
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked nearly by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the penalty keeps the length ratio closer to 1 for every beam wider than 1, and BLEU no longer falls. With both settings of the paper, BLEU is 1.0 points higher than in greedy search: the beam adds 0.7 and the penalty 0.3.
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes; with $\alpha = 1$, long translations are ranked nearly by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. The name is confusing: a *larger* length penalty favours *longer* translations. In the figure above, the penalty keeps the length ratio closer to 1 for every beam wider than 1, and BLEU no longer falls. With both settings of the paper, BLEU is 1.0 points higher than with greedy search: the beam adds 0.7 and the penalty 0.3.
 
 # %% tags=["remove-input"]
 SourceCode(length_normalization)
@@ -530,7 +530,7 @@ for alpha, words in (
 #
 # *Optional: no later chapter builds on this section.*
 #
-# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the same captions, whose references have about 15 tokens (stored results, too):
+# The shortest translation of all is the **empty** one, `<eos>` alone. Here is how our model rates it for the 1,000 test captions, whose references have about 15 tokens (stored results again):
 
 # %%
 empty_translation = {
@@ -607,7 +607,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 # %% [markdown]
-# The next token is `tokens[torch.multinomial(probs, 1)]`, and the loop is that of greedy search. Here is what top-p keeps after *Ein alter Mann füttert* (an old man feeds), and how much probability lies outside the 20 most probable tokens, on average over the correct translation:
+# The next token is `tokens[torch.multinomial(probs, 1)]`, and the loop is that of greedy search. Here is what top-p keeps after *Ein alter Mann füttert* (an old man feeds), and how much probability lies outside the 20 most probable tokens, averaged over the positions of the correct translation:
 
 # %%
 with torch.no_grad():
@@ -882,7 +882,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# Together, that is nearly three times the model's weights of about 250 MB. With long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
+# Together, that is nearly three times the size of the model's weights (about 250 MB). With long contexts, the cache often limits how many requests fit on a GPU. **Grouped-query attention**, in which several query heads share keys and values, makes it smaller, as you will see in [The Transformer family](15_transformer_family.ipynb).
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -942,7 +942,7 @@ Picture(
 )
 
 # %% [markdown]
-# Now with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry).
+# Now the same with the model's cache and the `words` of the figure. `prefix_mask` has the shape (sentences, attending beam, step, beam that wrote the entry).
 
 # %%
 entered = [[BOS] * 3, *(tokenizer.encode(three) for three in words)]
@@ -1016,7 +1016,7 @@ SourceCode(DecoderCache.reorder, Transformer.decode_step)
 #
 # *Optional: no later chapter builds on this section.*
 #
-# Many CPUs multiply 8-bit integers faster than floats, and **quantization** makes use of this. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. In *dynamic* quantization, as here, the rows of the input are rounded in the same way while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales. It differs from that in float32 only because of the rounding:
+# Many CPUs multiply 8-bit integers faster than floats. **Quantization** makes use of this by rounding weights to such integers. For each row of a weight matrix, the **scale** is its largest absolute value divided by 127. Dividing the row by its scale and rounding gives integers from −127 to 127. In *dynamic* quantization, as here, the rows of the input are rounded in the same way while the model runs. The integers are multiplied exactly, and the result is multiplied by both scales. It differs from that in float32 only because of the rounding:
 
 # %%
 x, weight = torch.randn(2, 64), torch.randn(4, 64)
@@ -1039,7 +1039,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. On the test sets of [our models](../book/speed.md), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
+# In the package, `precision="int8"` does this in all linear layers. On the test sets of our models ([Speed](../book/speed.md)), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1048,7 +1048,7 @@ if file.exists():  # not in Colab
 #
 # **The search stops too early.** The first hypothesis that ends needn't be the best. Stop only when even the best remaining prefix can't catch up.
 #
-# <details><summary>How do you know that?</summary>
+# <details><summary>How do you know that no prefix can catch up?</summary>
 #
 # A log-probability can only fall, and dividing it by a larger number brings it closer to 0. So no prefix can end with a better score than its present log-probability divided by $((5 + L)/6)^\alpha$, where $L$ is the greatest length allowed. Compare that with the best finished score.
 #
@@ -1144,7 +1144,7 @@ with torch.no_grad():
 # </details>
 # <details><summary>D. They get more probable</summary>
 #
-# No. The larger α, the less the log-probability alone decides, so of the same hypotheses, the chosen one can only be less probable or the same.
+# No. The larger α, the less the log-probability alone decides, so of the same hypotheses, the chosen one can only be less probable, or the same one.
 #
 # </details>
 #

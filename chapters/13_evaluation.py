@@ -183,7 +183,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. sacreBLEU therefore replaces zeros with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. In practice, zeros are therefore replaced with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -361,7 +361,7 @@ for name, system in (("dropped", dropped), ("swapped", swapped)):
     print(f"{name}  {by_hand:.2f}")
 
 # %% [markdown]
-# Why not simply average the BLEU of the sentences? Take two short translations, one perfect and one with a wrong word in the middle. That word leaves the second without a matching 4-gram, so its own BLEU (without smoothing) is zero, like that of an empty translation:
+# Why not simply average the BLEU of the sentences? Take two short translations, one perfect and one with a wrong word in the middle. That word leaves the second without a matching 4-gram, so its own BLEU (if zeros aren't replaced) is zero, like that of an empty translation:
 
 # %%
 pairs = [
@@ -438,7 +438,7 @@ for label, text in translations.items():
 assert min(three_scores, key=three_scores.get) == "B"
 
 # %% [markdown]
-# Both correct translations overtake the wrong one. But references are expensive, so most test sets, the paper's included, have only one. And since each can add matches, **scores with one and with three references can't be compared.**
+# Both correct translations overtake the wrong one. But references are expensive, so most test sets, the paper's included, have only one. And since each reference can add matches, **scores with one and with three references can't be compared.**
 #
 # ## Reading a signature
 #
@@ -539,7 +539,7 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. Judging from what its authors have published since, it took three steps that raise the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
+# The paper doesn't say. From what has become known since, three steps raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
 #
 # | model | sacreBLEU, `13a` | the paper's way | difference |
 # |---|---|---|---|
@@ -643,7 +643,7 @@ p, r = np.mean(for_each_n, axis=0)
 assert math.isclose(100 * 5 * p * r / (4 * p + r), chrf(dropped, references).value)
 
 # %% [markdown]
-# So which of our two systems is better?
+# So which is better, `dropped` or `swapped`?
 
 # %%
 for name, system in (("dropped", dropped), ("swapped", swapped)):
@@ -767,7 +767,7 @@ assert (
 #
 # ## What string metrics can't see
 #
-# The score of a single sentence says even less. Here are four translations by beam search, each below its reference, ordered by BLEU. Before you read on: which of them are right?
+# BLEU and chrF are **string metrics**: they compare words and characters, not meanings. For a single sentence, they tell you even less than for a test set. Here are four translations by beam search, each below its reference, from the lowest BLEU to the highest. Before you read on: which of them are right?
 
 # %%
 for source in (
@@ -902,7 +902,7 @@ for name, gain in gains.items():
     print(f"{name}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
-# Here are the BLEU of the systems over the samples, and their gains over `baseline`:
+# Here are the BLEU scores of the systems over the samples, and the gains over `baseline`:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -958,7 +958,7 @@ assert gains["improved"].min() > 0 > gains["reseeded"].min()
 assert gains["improved"].std() < old.std() / 4 < gains["reseeded"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? The gains of equally good systems scatter around zero. We assume that they scatter as widely as ours do, so we shift ours until their mean is zero. Then we count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples:
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a difference at least as large as ours, in either direction? The gains of equally good systems scatter around zero. We assume that they scatter as widely as ours do, so we shift ours until their mean is zero. Then we count how many are at least as far from zero as the observed gain. The + 1 in the code counts the observed gain as one of the samples. The figure shows both steps:
 
 
 # %%
@@ -1046,7 +1046,7 @@ for result in paired_bootstrap(greedy, beam, english):
     print(f"{result.metric:5}  p = {result.p_value:.3f}")
 
 # %% [markdown]
-# Even three times as large, both would be far below 0.05. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
+# Even if they were three times as large, as by our definition, both would be far below 0.05. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
 
 # %%
 for size in (50, 100, 250):
@@ -1074,7 +1074,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 # %% [markdown]
 # ## Learned metrics: COMET
 #
-# To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that reads the *source*, the hypothesis and the reference, and is trained to score translations as people do.
+# To BLEU, *TV* is as different from *television* as *late* is from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that reads the *source*, the hypothesis and the reference, and is trained to score translations as people do.
 #
 # <details><summary>How COMET works</summary>
 #
@@ -1159,7 +1159,7 @@ assert shifted < 3
 # %% [markdown]
 # A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, then the last, and use `zip(…, strict=True)`.
 #
-# **Choosing on the test set.** We simulate thirty *equally good* checkpoints: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, look at its BLEU on the other half, and repeat this four times:
+# **Choosing on the test set.** We simulate thirty *equally good* checkpoints: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, look at its BLEU on the other half, and do all this four times:
 
 
 # %%
