@@ -217,7 +217,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# The figure compares the two. In both, the weights fill the same triangle and each row sums to one, but attention can choose how much weight each earlier position gets.
+# The figure compares the average with this attention. In both, the weights fill the same triangle and each row sums to one, but attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
 positions = [str(i) for i in range(5)]
@@ -349,7 +349,7 @@ Picture(
 )
 
 # %% [markdown]
-# **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects the vocabulary in dimension 1. If we flatten batch and length into one long list of tokens, that is where it is:
+# **The loss** must ignore padding, too, because the model shouldn't learn to predict it. In PyTorch, this takes one parameter, `ignore_index`. `F.cross_entropy` expects the vocabulary in dimension 1. To put it there, we flatten batch and length into one long list of tokens:
 #
 # ```python
 # # logits: (batch, length, vocabulary), labels: (batch, length); <pad> has the id 0
@@ -360,7 +360,7 @@ Picture(
 # )  # the mean over the real tokens only
 # ```
 #
-# **Try it yourself.** The figure shows the scores, with hidden ones in grey, then the weights and the sum of each row. Turn the last words into padding with the slider, switch the causal mask off and on (*hide later positions*), and press any cell of the score table to hide its key from its query, or to show it again. A row sums to one as long as at least one of its keys is visible. (Leave the box *the bug* empty for now. We come back to it at the end.)
+# **Try it yourself.** The figure shows the scores, with hidden ones in grey, then the weights and the sum of each row. Turn the last words into padding with the slider, switch the causal mask off and on (*hide later positions*), and press any cell of the score table to hide its key from its query, or to show it again. A row sums to one as long as at least one of its keys is visible. (Leave the box *the bug* empty for now. We come back to it in *What goes wrong in practice*.)
 #
 # <div class="widget" data-widget="masks">
 #
@@ -425,7 +425,7 @@ Row(
 )
 
 # %% [markdown]
-# **Does the decoder need its padding mask?** Look at the first four rows of the middle grid, those of the real tokens. With padding at the end, the causal mask alone already hides it from all of them, and nothing uses the output of the last row. So in this course the causal mask is enough for the decoder, and in training the package uses it alone. You need both masks when padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
+# **Does the decoder need its padding mask?** Look at the first four rows of the middle grid, those of the real tokens. With padding at the end, the causal mask alone already hides it from all of them, and nothing uses the output of the last row. So in this course the causal mask is enough for the decoder's self-attention, and in training the package uses it alone. You need both masks when padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
 
 # %% tags=["remove-cell"]
 # The model really passes these masks to its three attention layers.
@@ -480,7 +480,7 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. (*Fused* means that the whole computation is one operation, which never stores all the weights.) Boolean masks have the same meaning there as in this course. With `is_causal=True`,
+# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. (*Fused* means that the whole computation is one operation, which never stores all the weights.) In PyTorch's function, boolean masks have the same meaning as in this course. With `is_causal=True`,
 # PyTorch applies the causal mask itself, and you don't have to build one:
 
 # %%
@@ -563,7 +563,7 @@ else:
 # ## The causality test
 #
 # How can you check a whole model for leaks? Instead of looking at the mask, check what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** It doesn't matter how the mask was made or where it was applied, so this test also finds leaks that you haven't thought of. (It tests the model, not the data: see bug 5.) The function below uses the same idea as `outputs_that_change` in the [previous chapter](03_multi_head_attention.ipynb), but changes token ids. The new token must differ from the ones that it replaces, must not be `<pad>`, which would also change the mask, and the model must be in `eval()` mode, because the randomness of dropout would look like a leak:
+# change.** It doesn't matter how the mask was made or where it was applied, so this test also finds leaks that you haven't thought of. (It tests the model, not the data: see bug 5.) The function below is `outputs_that_change` from the [previous chapter](03_multi_head_attention.ipynb), but it changes token ids. The new token must differ from the ones that it replaces, and mustn't be `<pad>`, which would also change the mask. The model must be in `eval()` mode, because the randomness of dropout would look like a leak:
 
 
 # %%
@@ -596,7 +596,7 @@ assert torch.equal(changes, causal_mask(4)[0, 0])
 changes
 
 # %% [markdown]
-# The table that the test measured is exactly the causal mask. And it is what makes teacher forcing legitimate: one pass over the whole target gives the same logits as separate passes over its prefixes, in which there is no future to see.
+# The table that the test measured is exactly the causal mask. This property makes teacher forcing legitimate: one pass over the whole target gives the same logits as separate passes over its prefixes, in which there is no future to see.
 
 # %%
 together = model(source[:1], sentence)  # (1, 4, vocabulary)
@@ -661,7 +661,7 @@ print("row sums:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # Worse, every output but the last depends on the future, because the softmax's denominator contains future scores. On paper, dividing each row by its sum afterwards would repair this. But in floating-point numbers, a very large hidden score pushes all other weights to 0, and then there is nothing left to divide. So mask the scores, not the weights.
 #
-# You can watch this in the figure of the section *The padding mask*. Tick *the bug: mask after the softmax*, and no row sums to one any more. Without padding, the last row does, because nothing is hidden from it.
+# You can see the wrong sums in the interactive figure of the section *The padding mask*. Tick *the bug: mask after the softmax*, and no row sums to one any more. Without padding, the last row does, because nothing is hidden from it.
 
 # %% tags=["remove-cell"]
 late = masked_too_late(x, causal)
@@ -789,7 +789,7 @@ digits = torch.randint(10, (64, 9))
 inputs, labels = digits[:, :-1], digits[:, 1:]  # the next digit is the label
 print("shifted:", is_shifted(inputs, labels))
 inputs = labels  # the bug
-print("not shifted:", is_shifted(inputs, labels))
+print("with the bug:", is_shifted(inputs, labels))
 
 # %% [markdown]
 # ### The three models of the first figure
@@ -953,7 +953,7 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 #
 # <details><summary>Answer</summary>
 #
-# Not for the newest token, because there is no future to hide. But from the second layer on, the newest token attends to vectors that earlier layers computed at the earlier positions. If these are computed again at each step, they come out as in training only with the mask. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). The newest token is then the only query, no key comes after it, and no causal mask is needed. Leave out `is_causal=True` as well: it would treat this query as the one at position 0, and hide all keys but the first.
+# Not for the newest token, because there is no future to hide. But from the second layer on, the newest token attends to vectors that earlier layers computed at the earlier positions. If these are recomputed at each step, only the mask makes them the same as in training. A cache keeps their keys and values instead, as you will see in [Decoding](12_decoding.ipynb). The newest token is then the only query, no key comes after it, and no causal mask is needed. Leave out `is_causal=True` as well: it would treat this query as the one at position 0, and hide all keys but the first.
 #
 # </details>
 

@@ -390,7 +390,7 @@ Picture(
 # %% [markdown]
 # The curve is steep near 0 and flat far away. That is sensible for language: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
 #
-# The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $k$ and $-k$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
+# The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $m - n$ and $n - m$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
 
 # %% [markdown]
 # ## Relative positions: a shift is a rotation
@@ -475,7 +475,7 @@ assert torch.equal(weights.argmax(dim=-1), three_back)
 assert weights[range(3, 10), three_back[3:]].min() >= 0.99
 
 # %% [markdown]
-# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 give the right key almost all of the weight, too:
+# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight:
 
 # %%
 narrow = p[:, :16]  # 8 pairs
@@ -503,7 +503,7 @@ print(f"at least {narrow_weights[range(3, 10), range(7)].min():.2f}")
 #
 # <details><summary>What happens if you make the base smaller?</summary>
 #
-# With base 10, even the slowest of the four pairs completes a turn in 35 positions. Then no pair is left that changes steadily over the whole text, and distant positions can become similar again.
+# With base 10, even the slowest of the four pairs completes a turn in 35 positions. Then no pair is left that changes steadily over a long sequence, and distant positions can become similar again.
 #
 # </details>
 
@@ -513,7 +513,7 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
-# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And the sum loses little: within a sentence the slow pairs hardly change, so 16 of the 512 directions contain 99.5% of the squared length of the first 50 position vectors. So training can put words and positions into different directions, and matrices can separate them again.
+# **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And the sum loses little: within a sentence the slow pairs hardly change, so 16 of the 512 directions contain 99.5% of the squared length of the first 50 position vectors. Training can therefore put words and positions into different directions, and matrices can separate them again.
 #
 # **Why scale?** A sum is useful only if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
 # So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper mentions the factor in §3.4 but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
@@ -811,9 +811,9 @@ before, after = (
 assert after < before + 0.05 < 0.35
 
 # %% [markdown]
-# It does help at the trained positions, those up to 15: there, rotary now finds the first token, its errors on *three back* disappear, and the sinusoidal models get back most of what they lacked. So **keys at unseen offsets disturb even queries at familiar positions.** From position 16 on, keys to the left have untrained offsets, too, and this mask can't help.
+# It does help at the trained positions, those up to 15: there, rotary now finds the first token, its errors on *three back* disappear, and the sinusoidal models recover most of the missing accuracy. So **keys at unseen offsets disturb even queries at familiar positions.** From position 16 on, keys to the left have untrained offsets, too, and this mask can't help.
 #
-# Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** The package refuses only sequences longer than `max_length`, the length of its table. Whether a model was trained that far is up to you; these models were not.
+# Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** The package refuses only sequences longer than the model's `max_length`. Whether a model was trained that far is up to you; these models were not.
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #
@@ -996,6 +996,6 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 # ## Going further
 #
 # - **The paper** introduces sinusoids in §3.5 and compares them with learned positions in row E of Table 3.
-# - **Relative positions as part of the score** came a year later, by two of the paper's authors and a colleague: [Shaw et al. (2018)](https://aclanthology.org/N18-2074/).
+# - **Relative positions as part of the score** were proposed a year later by two of the paper's authors and a colleague: [Shaw et al. (2018)](https://aclanthology.org/N18-2074/).
 # - **Extrapolation**: [Press et al. (2022)](https://arxiv.org/abs/2108.12409) measure how several kinds fail, and propose ALiBi, a penalty on the score that grows with the distance.
 # - **Next:** [Encoder and decoder layers](06_layers.ipynb) adds the parts around attention.

@@ -134,7 +134,7 @@ for x in rows["attention\nonly"][2:]:
 # %% [markdown]
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show a case in which the placement of the layer norm decides whether a model trains at all.
 #
-# **About 45 minutes.** The chapter builds on all chapters from [Attention](02_attention.ipynb) onwards.
+# **About 45 minutes.** The chapter builds on those from [Attention](02_attention.ipynb) to [Positional encoding](05_positional_encoding.ipynb).
 
 # %% tags=["hide-input"]
 Picture(
@@ -174,7 +174,7 @@ from transformer.positions import sinusoidal_encoding
 #
 # The output of attention is a weighted average of values. Stack two attention layers, and you average averages: the vectors move closer to a common mean, and what is specific to a position gets lost. This is called **over-smoothing** or **rank collapse**, because a matrix whose rows are all the same has rank 1.
 #
-# Why is it so fast? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter, and with them the scores, which speeds this up.
+# Why is it so fast? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
 #
 # Larger weights make attention sharper and the collapse slower: a head that attends to a single position averages nothing. But [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
 #
@@ -210,7 +210,7 @@ SourceCode(FeedForward)
 # %% [markdown]
 # *Position-wise* means that the same small network is applied to each position separately, as it was to the two rows above. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds a multiple of one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. With 1,024 units its BLEU was lower, with 4,096 higher (Table 3, row C). At the paper's width, the two matrices of the feed-forward network have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$, so two thirds of an encoder layer's parameters are in the feed-forward network.
+# Why widen the vector? Each hidden unit tests the vector for one pattern and, where it finds the pattern, adds a multiple of one vector to the output. With more units, the network can respond to more patterns. The paper's choice is $d_\text{ff} = 4\,d_\text{model}$ units, 2,048 in the base model. BLEU was lower with 1,024 units and higher with 4,096 (Table 3, row C). At the paper's width, the two matrices of the feed-forward network have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$, so two thirds of an encoder layer's parameters are in the feed-forward network.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -491,7 +491,7 @@ SourceCode(Residual)
 # `sublayer` is a function, such as a feed-forward network. **Dropout** (§5.4) reduces overfitting, the memorising of training data. During training it sets each value of the sublayer's output to zero with a fixed probability (0.1 in the base model) and divides the rest by 0.9, so the expected value is unchanged. At inference it does nothing.
 
 # %% [markdown]
-# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the untrained sublayers' weights. What happens to the size of the stream, and to its similarity to the input, which shows how much of the input is left?
+# **Compare the two placements.** Tick the box for pre-norm, then increase the scale of the sublayers' weights (each sublayer is just a random matrix here). What happens to the size of the stream, and to its similarity to the input, which shows how much of the input is left?
 #
 # <div class="widget" data-widget="norm">
 #
@@ -548,7 +548,7 @@ for scale in (0.5, 1, 2):
 # %% [markdown]
 # ## The encoder layer
 #
-# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, each with its own residual connection, layer norm and dropout. Here it is, written out with post-norm and the parts of the package's layer:
+# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, each with its own residual connection, layer norm and dropout. Here it is with post-norm and without dropout, written out with the parts of the package's layer:
 
 
 # %%
@@ -589,7 +589,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector.
+# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the vectors before the subtraction. The result is 0 if all positions have the same vector.
 
 
 # %%
@@ -850,7 +850,7 @@ print(f"uniform guessing, ln 12     {math.log(12):.2f}")
 print(f"best without reading        {entropy.mean():.2f}")
 
 # %% [markdown]
-# Our model has six encoder layers. If its loss falls below 1.90, it must be reading the letters:
+# Our model has six encoder layers. If its loss falls below that, it must be reading the letters:
 
 
 # %%
@@ -974,7 +974,7 @@ for seed in (1, 2):
 # %% [markdown]
 # Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps; most models today use pre-norm.)
 #
-# In the end, the failed run is where the stack of attention was in the beginning: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
+# At its end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
 #
 # ### What went wrong in the failed run?
 #
@@ -1040,7 +1040,7 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# The collapse has another cause here than in the stack of attention: the residual connections are there, but they don't help. The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its very first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, compare the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
+# The cause of this collapse differs from that in the stack of attention: the residual connections are there, but they don't help. The optimiser, Adam, divides each gradient by that gradient's recent size, as [Training](11_training.ipynb) explains. So its very first step moves nearly every weight by the full learning rate, however small the gradient. To see what such steps do, compare the mean square and the variation of the first feed-forward network's output, before training and after ten steps:
 
 # %%
 letters = torch.randint(12, (16, 6))

@@ -154,7 +154,7 @@ Picture(
 # - **Every** decoder layer reads the output of the **last** encoder layer. Encoder layer 3 isn't connected to decoder layer 3.
 # - The dots in the figure mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
-# In code, a constructor creates the parts, and two loops connect them. (These could be one class. We use two, so that each fits into a short cell.) The two assignments in the middle of the constructor turn three matrices into one.
+# In code, a constructor creates the parts, and two loops connect them. (One class would do. We use two, so that each fits into a short cell.) The two assignments in the middle of the constructor turn three matrices into one.
 
 # %% tags=["remove-cell"]
 with torch.device("meta"):
@@ -205,7 +205,7 @@ class OurTransformer(Parts):
 
 
 # %% [markdown]
-# Here is a small model of this kind and a batch with padding on both sides. The output has a logit for each of the 20 tokens, at each target position:
+# Here is a small model of this kind and a batch with padding in both source and target. The output has a logit for each of the 20 tokens, at each target position:
 
 # %%
 torch.manual_seed(0)
@@ -424,7 +424,7 @@ assert sum(p.numel() for p in ours.parameters()) == count_parameters(tiny)
 #
 # The reason is job 3, the output layer. A logit is a sum of $d_\text{model}$ products of the decoder's output and a row of $E$. Let the entries of $E$ be independent, with mean 0 and variance $\sigma^2$. The decoder's last norm gives its output a mean square of 1, so each product has variance $\sigma^2$ on average, and the variances add up to $d_\text{model}\,\sigma^2$, as for the scores in [Attention](02_attention.ipynb).
 #
-# `OurTransformer` has just this problem: nobody changed the variance that `nn.Embedding` gave its $E$. Here is its loss without any training, then that of the package's model, and last that of the same model with an output matrix of variance 1:
+# `OurTransformer` has just this problem: its $E$ keeps the variance of 1 that `nn.Embedding` starts with. Here is its loss without any training, then that of the package's model, and last that of the same model with an output matrix of variance 1:
 
 
 # %%
@@ -454,7 +454,7 @@ with torch.no_grad():
     assert (large(source, target).argmax(dim=-1) == target).all(), "it copies"
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong, ours even more than the other, because with such large embeddings its layers add little, so it also copies its input. So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong. Ours is the worse of the two: compared with its large embeddings, its layers add little, so it also copies its input. So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
 #
 # <details><summary>Where the half comes from</summary>
 #
@@ -569,7 +569,7 @@ for name, model in models.items():
     print(f"{row}{gradients[name][6]:10.1g}")
 
 # %% [markdown]
-# With $\sigma = 0.02$, the untrained model **copies its input**, because its layers add so little to the residual stream. It is extremely confident and wrong, so its loss is far above that of a uniform guess, which is 6.91. With $\sigma = 0.2$, cross-attention adds ten times as much as the stream holds. The loss of this model doesn't show it, because the last norm brings the output back to mean square 1, but the gradient almost vanishes.
+# With $\sigma = 0.02$, the untrained model **copies its input**, because its layers add so little to the residual stream. It is extremely confident and wrong, so its loss is far above that of a uniform guess, which is 6.91. With $\sigma = 0.2$, cross-attention adds ten times as much as the stream holds. The loss of this model doesn't show it, because the last norm brings the output back to mean square 1, but in the first decoder layer, the gradient almost vanishes.
 
 # %% [markdown]
 # The next two plots have a point for each layer. The first shows the rms of what the feed-forward network **adds to the residual stream**, and the second the size of the layer's **gradient**. Which model's feed-forward networks add an amount comparable with the stream, whose rms is 1? And in which model do all twelve layers get gradients of similar size?
@@ -662,7 +662,7 @@ if file.exists():  # not in Colab
 #
 # Why does the gradient vanish only in the decoder? Self-attention and the feed-forward network also add ten times the stream, or more. But their input *is* the stream, so the gradient reaches the layers below through them. Cross-attention gets only its queries from the stream, and these merely change the weights of the average. What is averaged comes from the memory, so most of the gradient leaves the decoder for the encoder. That is also why the encoder's gradient is large: the last decoder layer reads the memory directly.
 #
-# So neither the loss nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
+# So neither the loss, the predictions nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
 # **Does training repair a bad start?** The standard test of a new model is to let it memorise a single batch. We do this with all three, for 30 steps:
 
@@ -695,7 +695,7 @@ Picture(
     ),
     caption=(
         "Three initialisations memorise a batch. The start with the worst loss "
-        "(0.02) recovers at once; the one whose loss looked fine (0.2) gets stuck."
+        "(0.02) recovers at once; the one whose loss looked fine (0.2) lags far behind."
     ),
 )
 
@@ -705,7 +705,7 @@ assert memorised["σ = 0.2"][-1] > 2.5
 assert memorised["σ = 0.02"][0] > 12 and memorised["σ = 0.02"][20] < 1
 
 # %% [markdown]
-# The too small start is repaired at once, at least in this test: the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. The too large one isn't, although its first loss looked perfectly normal. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier.
+# The start with $\sigma = 0.02$ is repaired at once, at least in this test: the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. The one with $\sigma = 0.2$ isn't, although its first loss looked perfectly normal. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier.
 #
 # ## Counting parameters
 #

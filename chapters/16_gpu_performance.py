@@ -142,7 +142,7 @@ assert 0.7 < 1 - times[3] / times[2] < 0.75 and 0.49 < sizes[2] / sizes[1] < 0.5
 assert round(times[0] / times[-1]) == 7 and 0.3 < sizes[-1] / sizes[0] < 0.36
 
 # %% [markdown]
-# The batches have 25,000 target tokens, as in the paper, in random sentences ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). The first two sections explain what a GPU waits for. Then each change has its section, and *All together* comes back to this figure.
+# The batches have 25,000 target tokens, as in the paper, in random sentences ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). The first two sections explain what a GPU waits for. Then we explain each change, in another order, and *All together* comes back to this figure.
 #
 # By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and time code without fooling yourself. **About 45 minutes**, and you don't need a GPU. The chapter builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -179,7 +179,7 @@ print(f"This chapter runs on a {hardware} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, so the slower of the two sets the pace. Suppose that each launch takes 5 µs:
+# For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, so whichever is slower, CPU or GPU, sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -267,7 +267,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation (see the figure at the top), so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) makes fewer, and **CUDA graphs** record a sequence of launches and [replay it with one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation (see the figure at the top), so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) needs fewer kernels, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
 # On a CPU, operations have a fixed cost, too. We measure the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
@@ -402,7 +402,7 @@ print(f"n / 6 = F / B for n = {6 * F_rate / B_rate:.0f}")
 assert F_rate / B_rate > 1 / 12 * 2  # so an addition is memory-bound here, too
 
 # %% [markdown]
-# So adding large vectors is memory-bound here, too. Are products of matrices smaller than the last $n$? For 4 × 4 matrices:
+# So adding large vectors is memory-bound here, too. What about products of matrices smaller than the $n$ in the last line? For 4 × 4 matrices:
 
 # %%
 tiny = torch.randn(4, 4, device=device.torch_device)
@@ -414,13 +414,13 @@ print(f"formula {formula * 1e9:.0f} ns, measured {measured * 1e9:,.0f} ns")
 assert measured > 10 * formula
 
 # %% [markdown]
-# No: the formula is only a lower bound. Here, most of the time is the fixed cost of the call, and matrices this small stay in the CPU's cache anyway. The formula is useful for large tensors.
+# The formula is only a lower bound. Here, most of the time is the fixed cost of the call, and matrices this small stay in a cache anyway. The formula is useful for large tensors.
 #
 # ### The roofline
 #
 # For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s of its **tensor cores**, units that only multiply matrices, in 16 bits. (Take the *dense* peak, not that “with sparsity”.) The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $f / b = F / B$ and is flat from there on.
 #
-# Everything but matrix products runs on ordinary units. On an H100 these compute 67 instead of 989 TFLOP/s, so their roof is lower, and begins at 20 instead of 295 FLOP per byte. The dots are operations of an encoder layer of the base model in 16 bits, for $2^{14}$ tokens in sentences of 25.
+# Everything but matrix products runs on ordinary units. On an H100 these compute 67 instead of 989 TFLOP/s, so their roof is lower, and becomes flat at 20 instead of 295 FLOP per byte. The dots are operations of an encoder layer of the base model in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
 # %% tags=["hide-input"]
 # All operations of an encoder layer, for each token, with activations in 16 bits.
@@ -531,7 +531,7 @@ for o in encoder_operations:  # the ordinary units limit none of them, nor GELU
 assert 10 * arithmetic_intensity(by_name["ReLU"], 1) == 2.5 < ridge / 7
 
 # %% [markdown]
-# Of the five dots, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores. If every operation takes the roofline's time, the layer's time is divided like this:
+# Of the five dots, only *Q, K, V*, the matrix product that computes queries, keys and values, can reach the peak. Even *Q·K*, attention's product of queries and keys, is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores. If every operation is as fast as its roofline allows, the layer's time is divided like this:
 
 
 # %% tags=["hide-input"]
@@ -634,7 +634,7 @@ assert round(0.52 * 3 / 4, 4) == 0.39
 #
 # <details><summary>The utilisation of Megatron-LM, and of the Transformer paper's GPUs</summary>
 #
-# On A100s, Megatron-LM reached a utilisation of 39% ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)). Its authors report 52%, which includes a second forward pass, a quarter of all FLOP, which saves memory (*activation checkpointing*, see below). If such recomputation is counted, the result is called **HFU**, hardware FLOPs utilisation.
+# On A100s, Megatron-LM reached a utilisation of 39% ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)). Its authors report 52%, but that counts a second forward pass, which is a quarter of all FLOP and saves memory (*activation checkpointing*, see below). If such recomputation is counted, the result is called **HFU**, hardware FLOPs utilisation.
 #
 # In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5). (The [next chapter](17_wmt14.ipynb) computes 29% from the 12 hours of the whole training, which is a little more than 100,000 such steps take.)
 #
@@ -742,7 +742,7 @@ assert 0.001 < error < 0.01
 # %% [markdown]
 # <details><summary>What else stays in float32 on a GPU?</summary>
 #
-# `torch.autocast` also runs layer norms and the softmax in float32. On a CPU, these keep the type of their input. On a GPU, a layer norm therefore returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream (see [Deviations](../book/deviations.md)).
+# On a GPU, `torch.autocast` also runs layer norms in float32 (on a CPU, they keep the type of their input). So a layer norm returns float32, and the residual connection would add a sublayer's 16-bit output to it in float32. The package stores the result in 16 bits again, which halves the memory traffic of the residual stream (see [Deviations](../book/deviations.md)).
 #
 # </details>
 #
@@ -764,7 +764,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's do since the A100.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's have since the A100.
 #
 # <details><summary>TF32 and FP8: tensor cores for float32 and for 8-bit numbers</summary>
 #
@@ -1001,7 +1001,7 @@ Captioned(
 )
 
 # %% [markdown]
-# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. Even one large product, *output*, is orange: with 512 × 512 weights, its intensity is 252 FLOP per byte, below 295. `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of all six GPUs in the forward pass:
+# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. Even one large product, *output*, is orange: with 512 × 512 weights, its intensity is 252 FLOP per byte, below 295. `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of six GPUs in the layer's forward pass:
 
 # %% tags=["hide-input"]
 variants = {
@@ -1093,7 +1093,7 @@ print(
 )
 
 # %% [markdown]
-# On a CPU, matrix products take most of the time, so fusing the others would gain little. On a GPU that's different. The figure has the kernels of the fastest step in the figure at the top, the mean of a trace of 10 such steps ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)):
+# On a CPU, matrix products take most of the time, so fusing the others would gain little. On a GPU that's different. The next figure shows the kernels of the compiled step from the figure at the top, averaged over a trace of 10 steps ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)):
 
 # %% tags=["hide-input"]
 kernels = {
@@ -1277,7 +1277,7 @@ assert 0.22 < (1 - output_layer) / 3 < 0.24
 # %% [markdown]
 # ### A loss without all the logits
 #
-# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and gradients are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: the loss is the last operation, so all that comes later is a factor for all gradients. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and the gradient of the logits are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: the loss is the last operation, so all that comes later is a factor for all gradients. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
 
 
 # %%
@@ -1297,7 +1297,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` does this. All forms agree. What differs is the peak memory of a forward and a backward pass:
+# The package's `linear_label_smoothed_cross_entropy` does this, with the same results as ours and as the plain loss. What differs is the peak memory of a forward and a backward pass:
 
 
 # %% tags=["hide-input"]
@@ -1354,7 +1354,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | mixed precision | 261.9 → 70.4 | 14.9 → 10.1 | Tensor cores, and half as many bytes for most tensors. |
 # | `torch.compile` | 70.4 → 36.5 | 10.1 → 10.6 | Fused kernels move fewer bytes. |
 #
-# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as our method predicts: at the data sheet's peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). Then most of the time goes into memory-bound operations, so the compiler gains a lot.
+# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as the data sheet suggests: at its peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). After that, most of the time goes into memory-bound operations, so fusion by the compiler gains a lot.
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")

@@ -185,7 +185,7 @@ from transformer.translator import Translator
 # | averaged | the last 5 (§6.1) | the last 5 | below |
 # | beam size, length penalty α | 4, 0.6 (§6.1) | 4, 0.6 | [12](12_decoding.ipynb) |
 #
-# `wmt14-big` has twice the width, `d_ff` and heads, a dropout of 0.3, 300,000 steps, and 20 checkpoints to average.
+# `wmt14-big` has twice the width, twice the `d_ff` and twice the heads, a dropout of 0.3, 300,000 steps, and 20 checkpoints to average.
 
 # %% tags=["remove-cell"]
 for name in ("base", "big"):
@@ -534,7 +534,7 @@ assert round(flop["big"] / flop["base"]) == 10
 assert round(costs(flop["base"], "T4", utilisation=0.1)[0]) == 40
 
 # %% [markdown]
-# **With these prices, the H100 and the RTX 4090 are the cheapest either way, and the T4, with the lowest price per hour, isn't.** Which of the two is cheaper depends on their utilisation. What decides is the price per hour divided by the speed that you really get, so measure before you rent for long. The big model takes ten times as much of everything.
+# **With these prices, the H100 and the RTX 4090 are the cheapest either way, and the T4, with the lowest price per hour, isn't.** Whether the H100 or the RTX 4090 is cheaper depends on their utilisation. What decides is the price per hour divided by the speed that you really get, so measure before you rent for long. The big model takes ten times as much of everything.
 #
 # You also need 1.7 GB of downloads, about 45 minutes on a CPU to prepare the text, and disk space: 0.6 GB for the prepared text, and 2.5 GB for the base model's run, or 21 GB for the big one's.
 
@@ -555,7 +555,7 @@ header = ["recipe", "M params", "M tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
 
 # %% [markdown]
-# `wmt14-mini` needs no GPU: on one CPU core, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/experiments.md)). That's useless, but it shows that every step works.
+# `wmt14-mini` needs no GPU: on one CPU core, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([Experiments](../book/experiments.md)). That's useless, but it shows that every step works.
 #
 # **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours on one CPU core, three seeds scored 39.4 to 39.6 BLEU on captions. (We haven't trained `iwslt17` yet.)
 #
@@ -588,10 +588,10 @@ if stored.exists():  # not in Colab
 
 # %% tags=["hide-input"]
 commands = [
-    ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids"),
+    ("prepare", "downloads, verifies, cleans,\ntokenizes", "token ids"),
     ("train", "the model; resumes after\nan interruption", "checkpoints"),
     ("average", "the mean of the weights of\nthe last checkpoints", "averaged checkpoint"),
-    ("evaluate", "beam search on the test set; leaves\nscores with signatures", "averaged checkpoint"),
+    ("evaluate", "beam search on the test set; saves\nscores with signatures", "averaged checkpoint"),
     ("translate", "your own sentences", ""),
 ]  # fmt: skip
 with style.in_style():
@@ -692,7 +692,7 @@ shell("transformer prepare wmt14-mini $SMALL")
 # %% [markdown]
 # <details><summary>How we estimated its time and disk space at full size, and what the filters drop from real text</summary>
 #
-# From 35,000 similar pairs, which took 22 seconds of CPU time on an AMD EPYC, and 130 bytes of disk space for each pair that was kept. WMT14 has 4.5 million. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
+# We prepared 35,000 similar pairs. They took 22 seconds of CPU time on an AMD EPYC, and 130 bytes of disk space for each pair that was kept. WMT14 has 4.5 million pairs. The filters dropped 2.8%, most often because one side had more than twice as many words as the other.
 #
 # </details>
 
@@ -714,7 +714,7 @@ shell("transformer prepare wmt14-mini $SMALL")
 # | share of measured peak | 26.5% |
 # | **whole training** | 1.34 hours |
 #
-# The utilisation is the work per second without the padding, divided by the data sheet's peak: 204 × 0.97 / 989 = 20%. (The *share of measured peak* counts padding as work, and compares with large matrix products alone.)
+# The utilisation is the work per second without the padding, divided by the data sheet's peak: 204 × 0.97 / 989 = 20%. That is less than the 26% above, partly because `bench` waits for the GPU after each step. (The *share of measured peak* counts padding as work, and compares with large matrix products alone.)
 #
 # ### Train
 #
@@ -729,7 +729,7 @@ shell("transformer train wmt14-mini $SMALL --device cpu")
 run = Path("runs/wmt14-mini")
 
 # %% [markdown]
-# A line of progress shows the training loss, which includes label smoothing, the learning rate, target tokens per second, and the remaining time (*ETA*). A validation has a loss without label smoothing, and the BLEU of a few sentences, translated by greedy search, which shows only whether the model improves.
+# A line of progress shows the training loss (with label smoothing), the learning rate, target tokens per second, and the remaining time (*ETA*). A validation reports a loss without label smoothing, and the BLEU of a few sentences, translated by greedy search, which shows only whether the model improves.
 #
 # All of it is kept in the **run folder**, `run` in the code, with the settings, the tokenizer and the checkpoints. `transformer curves` plots the losses. Point at a step to see its numbers:
 
@@ -774,7 +774,7 @@ assert math.isclose(found, run_folder_bytes(n_parameters), rel_tol=0.02)
 # Is a full-size run going well?
 #
 # - **The first loss** should be about 11 (`--training.log-every 1` prints it). Equal probabilities would give $\ln 37{,}000 \approx 10.5$; an untrained model's logits have a variance of about 1, which adds about 0.5.
-# - **In between**, both losses should fall steadily; a plateau from the start is a bad sign, explained below. We have no curve at full size, but the page of the [A40 runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) plots loss and BLEU after each of 20 epochs of about 5,600 steps. That validation loss includes label smoothing, unlike ours, so compare its shape, and BLEU.
+# - **In between**, both losses should fall steadily; a plateau from the start is a bad sign (see *The score is too low*). We have no curve at full size, but the page of the [A40 runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) plots loss and BLEU after each of 20 epochs of about 5,600 steps. That validation loss includes label smoothing, unlike ours, so compare its shape, and BLEU.
 # - **At the end**, the paper reports 25.8 BLEU on the validation set, newstest2013, and a perplexity of 4.92 (Table 3), so a loss of $\ln 4.92 = 1.59$. A loss per token depends on the tokenizer, so yours may differ.
 #
 # ### Average, evaluate, translate
@@ -1004,7 +1004,7 @@ assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 #
 # ### The session ends
 #
-# Colab may end a session at any time, and the cheapest cloud GPUs can be reclaimed. On Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. A process that is killed without warning can't save anything. To test that, we train the tiny model twice for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint for step 30 exists.
+# Colab may end a session at any time, and the cheapest cloud GPUs can be reclaimed. On Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. A process that is killed without warning can't save anything. To see what that costs, we train the tiny model twice for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint for step 30 exists.
 
 # %% tags=["wrap-output"]
 short_run = "transformer train wmt14-mini $SMALL --training.steps 60 --device cpu"
@@ -1161,7 +1161,7 @@ assert any("started with another text" in line for line in printed)
 #
 # </details>
 #
-# `train` also refuses to resume if the text has changed. A tokenizer trained on another text gives the tokens other ids, and the model knows tokens only by their ids. Without this check there would be no error, only a bad loss. How bad? Our averaged model gets the same validation sentences, encoded by its own tokenizer and by one that was trained on half of the text:
+# Why does `train` refuse to resume if the text has changed? A tokenizer trained on another text gives the tokens other ids, and the model knows tokens only by their ids. Without this check there would be no error, only a bad loss. How bad? Our averaged model gets the same validation sentences, encoded by its own tokenizer and by one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(f"{name}.de") for name in ("train", "valid")}
@@ -1321,7 +1321,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 # - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
 # - **How many checkpoints should you average, and how far apart?** Train the tiny model with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
-# - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
+# - **One step up.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, less its *padding*, and compare afterwards.
 # - **A speedrun**, like [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models. How fast can you reach the paper's quality? Train only on WMT14, from scratch, choose your settings on newstest2013, and use newstest2014 once per seed, at the end. The goal: a mean sacreBLEU score of at least 26 over three seeds, our estimate of the paper's score.
 #
