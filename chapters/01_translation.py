@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with a different word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: from each German word, lines lead to the English words that the head *attended to*, that is, took information from, when the model predicted this word.
+# How does a fixed stack of matrices turn a sentence of any length into a sentence in another language, with a different word order? A Transformer looks at its input through many *attention heads*. The figure shows one of them at work: from each German word, lines lead to the English words that the head *attended to* (took information from) when the model predicted that German word.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -144,7 +144,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, which determines its gender. (The head in the figure attended almost only to *hat*; others can attend to the rest.)
+# A word-by-word translation of the second would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, whose translation determines its gender. (The head in the figure attended almost only to *hat*; others can attend to the rest.)
 #
 # ## Encoder and decoder
 #
@@ -174,7 +174,7 @@ Picture(
 #
 # A network computes with numbers, so text has to become numbers first, in two steps.
 #
-# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each with its **id**, its index in the vocabulary. A frequent word is one token; a rare word becomes several, as *skateboarders* does in the last line of the output. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
+# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each with its **id**, its index in the vocabulary. A frequent word is one token; a rare word becomes several, as *skateboarders* does in the last line below. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
 
 # %%
 model, tokenizer = translator.model, translator.tokenizer
@@ -223,7 +223,7 @@ Picture(
 )
 
 # %% [markdown]
-# The order of the words is still missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding. [Positional encoding](05_positional_encoding.ipynb) explains it.
+# The embeddings don't contain the order of the words: *A dog bites a man* and *A man bites a dog* look up the same rows. So before the first layer, a second vector, which depends only on the position, is added to each embedding. [Positional encoding](05_positional_encoding.ipynb) explains it.
 #
 # ## The encoder puts words into context
 #
@@ -380,7 +380,7 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# **Step through the translation.** Several long bars mean that there is more than one good way to continue. At which step is the model least certain?
+# **Step through the translation.** The bars are the most probable next tokens; several long ones mean that there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
 from transformer.plots.next_token import next_token_explorer
@@ -431,7 +431,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 #
 # How does the decoder find out that the source has a dog, or a cat? In the cross-attention of each layer, several **attention heads** read the memory. At every position of the prefix, each head assigns a weight to each source position; the weights are positive and sum to one. From each position of the memory, the head also computes a vector, the *value*, and it passes on the weighted average of these values.
 #
-# The package can record all weights while the model runs. Here are the two largest of the head from the top of this page, head 2 of layer 3, for both sentences, when the prefix is only `<bos>`. (The code counts layers and heads from 0, the text from 1.)
+# The package can record all weights while the model runs. Here are the two largest weights of the head from the top of this page, head 2 of layer 3, for the dog and for the cat, when the prefix is only `<bos>`. (The code counts layers and heads from 0, the text from 1.)
 
 # %%
 from transformer.inspection import record_attention
@@ -503,7 +503,7 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The first head aligns word by word. The second attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. And here is how the word order can change: each target position has its own weights for all source positions, so no order is built in.
+# The second head attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. The word order can change because each target position has its own weights for all source positions: no order is built in.
 #
 # No one told the model which words correspond; it was only trained to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
@@ -543,7 +543,7 @@ SourceCode(Transformer.forward)
 #
 # ## Encoder-only and decoder-only models
 #
-# Each half of the Transformer has become a family of models of its own; what distinguishes them is the mask. In an encoder, every position sees the whole sentence; in a decoder, only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see the whole memory.
+# Each half of the Transformer has become a family of models of its own; what distinguishes them is the mask. In an encoder, every position sees the whole sentence; in a decoder, only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see the whole memory, as the grids show:
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -570,7 +570,7 @@ Row(
     ),
     caption=(
         "Each row is a position, labelled with the token that it reads. It may attend to the "
-        "green cells but not to those with a ×. "
+        "columns with a green cell, but not to those with a ×. "
         "Only the decoder's self-attention hides later positions."
     ),
 )
@@ -610,7 +610,7 @@ Picture(
 )
 
 # %% [markdown]
-# How much does the path's length matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. The figure shows how much arrives in *untrained* layers, because that is where training starts: a GRU with PyTorch's default initialisation, the same GRU after we add 3 to the bias of the gate that keeps the old state, and self-attention. The vertical axis is logarithmic, so exponential decay is a falling straight line. Compare the slopes of the two GRUs.
+# How much does the path's length matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. The figure shows how much of it arrives in *untrained* layers, because that is where training starts: a GRU with PyTorch's default initialisation, the same GRU after we add 3 to the bias of the gate that keeps the old state, and self-attention. The vertical axis is logarithmic, so exponential decay is a falling straight line. Compare the slopes of the two GRUs.
 
 # %% tags=["hide-input"]
 from copy import deepcopy
@@ -674,7 +674,7 @@ by_longer = gradient_by_distance(attention(longer, longer, longer)[0], longer)
 assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 
 # %% [markdown]
-# In the first GRU, every further token multiplies the gradient by about 0.6: the gradient **vanishes**, and at 20 tokens attention's is more than a thousand times as large. With the larger bias, the factor is about 0.95, and at 20 tokens the gradient is close to attention's. In return, this GRU takes in less of each new word: at distance 1, its gradient is a quarter of the first GRU's. So initialisation can slow the decay, as training can, but in both GRUs it is exponential.
+# In the first GRU, every further token multiplies the gradient by about 0.6: the gradient **vanishes**, and at 20 tokens attention's is more than a thousand times as large. With the larger bias, the factor is about 0.95, and at 20 tokens the gradient is close to attention's. In return, this GRU takes in less of each new word: at distance 1, its gradient is a quarter of the first GRU's. So initialisation, like training, can slow the decay, but it stays exponential in both GRUs.
 #
 # Attention's gradient depends not on the distance but on the length: an untrained layer spreads its weight almost evenly over all 41 tokens, and in a text ten times as long, each gets about a tenth as much.
 #
@@ -687,7 +687,7 @@ assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 #
-# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices, $4nd^2$ more ([chapter 3](03_multi_head_attention.ipynb) counts all of them). On 40 tokens, with the paper's $d = 512$, attention then does about 70% of the work of a GRU, which takes $6nd^2$. We time both on a single core:
+# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices, $4nd^2$ more ([chapter 3](03_multi_head_attention.ipynb) counts all of them). Including these, attention does about 70% of the work of a GRU, which takes $6nd^2$, on 40 tokens with the paper's $d = 512$. We time both on a single core:
 
 
 # %%
@@ -710,7 +710,7 @@ torch.set_num_threads(threads)
 assert round((4 * 40 * 512**2 + 2 * 40**2 * 512) / (6 * 40 * 512**2), 1) == 0.7
 
 # %% [markdown]
-# Your times will differ. On 40 tokens, attention's lead is larger than its 70% of the work explains: even a single core computes one large matrix product faster than forty small ones in a row, and a GPU gains much more. But the GRU's time grows in proportion to the length, and attention's faster: on 6,000 tokens, attention is the slower one. For whole books, this quadratic cost is one of the field's main problems.
+# Your times will differ. On 40 tokens, attention's lead is larger than the number of operations explains: even a single core computes one large matrix product faster than forty small ones in a row, and a GPU gains much more. But the GRU's time grows in proportion to the length, while attention's grows more steeply: on 6,000 tokens, attention is slower. For whole books, this quadratic cost is one of the field's main problems.
 #
 # ## What goes wrong in practice
 #
@@ -812,7 +812,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>D. The most important word</summary>
 #
-# No. All positions are passed on, and the decoder decides anew at every step which of them matter.
+# No. The vectors of all positions are passed on, and the decoder decides anew at every step which of them matter.
 #
 # </details>
 #
@@ -828,7 +828,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. The $4nd^2$ that the table leaves out use up most of this lead. But on a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. Counted in full, attention takes $4nd^2$ and a little more, and a GRU $6nd^2$, so most of this lead is gone. But on a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ makes it the slower one.
 #
 # </details>
 #

@@ -120,7 +120,7 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*. We look at the second of two steps: in an earlier attention layer, *it* has attended to *tired* and taken over its information, by the mechanism that follows. Now this information is in the query.
+# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*. We assume that in an earlier attention layer, *it* has already attended to *tired*, by the same mechanism, so that its query contains this information.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -242,7 +242,7 @@ Captioned(
 #
 # Queries and keys have $d_k$ numbers, values have $d_v$. So $W^Q$ and $W^K$ are $d_\text{model} \times d_k$ matrices, and $W^V$ is $d_\text{model} \times d_v$. Why three vectors? Because the roles differ. What makes *dog* findable (being alive), what *dog* contributes once it is found (*er*), and what *dog* itself is looking for are three different things. If one matrix served for queries and keys, the score of *dog* for *it* would equal that of *it* for *dog*.
 #
-# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The earlier layer has put into the vector of *it* that something was tired, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
+# Say $d_\text{model} = 6$. Features 0 and 1 are the key from the example above, 2 and 3 the value, and 4 and 5 the query. The earlier layer has added *tired* to the vector of *it*, so *it* looks for something alive. The verb *left* looks for someone alive, who left, and for food, which was left behind.
 
 # %%
 x = torch.tensor(
@@ -305,7 +305,7 @@ Picture(
 #
 # **Who decides what *it* should attend to?** Nobody directly. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
-# We can watch this happen. In our eight sentences, a dog or a cat left the cheese or the milk, because it was tired or sour. German calls the cat *sie* (*die Katze*) and the cheese *er* (*der Käse*), so *tired* and *sour* alone don't give away the pronoun: *it* has to find the right noun.
+# We can watch this happen. In the following eight sentences, a dog or a cat left the cheese or the milk, because it was tired or sour. German calls the cat *sie* (*die Katze*) and the cheese *er* (*der Käse*), so *tired* and *sour* alone don't give away the pronoun: *it* has to find the right noun.
 
 # %%
 one_hot = torch.eye(2)
@@ -391,7 +391,7 @@ assert_close(dog, torch.tensor(0.60), atol=0.005, rtol=0)
 # %% [markdown]
 # The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
-# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and it hardly learns. The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
+# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and its layer hardly learns. The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
 #
 # So for each query we take its largest weight $w$, and count the query as saturated if $w > 0.99$. We also compute $w (1 - w)$, which measures how strongly $w$ still reacts to its own score:
 
@@ -483,11 +483,11 @@ for norm in scaled_norms.values():
     assert norm.quantile(0.75) < 1.7 * norm.quantile(0.25)
 
 # %% [markdown]
-# The solid lines are without scaling. Up to $d_k = 16$ nothing is wrong, but at the paper's 64, three queries in ten are saturated, and at 512 more than two thirds. With scaling (dashed), none is, at any width. Training could in principle make $W^Q$ and $W^K$ smaller, but a saturated softmax hardly tells it to. **The division makes the softmax start equally soft at every width, so that training can start.**
+# The solid lines are without scaling. Up to $d_k = 16$ this does little harm, but at the paper's 64, three queries in ten are saturated, and at 512 more than two thirds. With scaling (dashed), none is, at any width. Training could in principle make $W^Q$ and $W^K$ smaller, but a saturated softmax passes back hardly any gradient to do so. **The division makes the softmax start equally soft at every width, so that training can start.**
 #
 # <details><summary>And the gradient with respect to the query?</summary>
 #
-# Training changes the weights only through queries and keys. By the chain rule, the gradient of a weight with respect to its query is a sum of the keys, each multiplied by one of the derivatives above. Without scaling, these factors shrink as $d_k$ grows, but the keys get longer. So most queries get almost no gradient and a few get a large one. In our setting, the median norm at $d_k = 64$ is still higher without scaling than with it, at 512 it is less than a tenth of it. With scaling, most queries get about the same.
+# Training changes the weights only through queries and keys. By the chain rule, the gradient of a weight with respect to its query is a sum of the keys, each multiplied by one of the derivatives above. Without scaling, these factors shrink as $d_k$ grows, but the keys get longer. So most queries get almost no gradient and a few get a large one. In our setting, the median norm of this gradient is still higher without scaling than with it at $d_k = 64$, but less than a tenth as large at 512. With scaling, most queries get about the same.
 #
 # </details>
 #
@@ -534,7 +534,7 @@ from transformer.attention import attention
 SourceCode(attention)
 
 # %% [markdown]
-# With `mask=None`, as in this chapter, only four lines run: `d_k = ...`, `scores = ...`, the first `weights = ...` and the last. They are those of `attention_by_matrices`. Three things are new:
+# With `mask=None`, as in this chapter, only four lines run: `d_k = ...`, `scores = ...`, the first `weights = ...` and the last. They do the same as `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so any number of others may precede them: a batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
@@ -742,7 +742,7 @@ print("german ", tuple(german.shape), " w_query", tuple(w_query.shape))
 print("english", tuple(english.shape), " b_query", tuple(b_query.shape))
 
 # %% [markdown]
-# The eight rows of `german` belong to the start token `<bos>` and to the seven tokens of the translation; the rows of `english` are the memory. Apart from the biases, the computation is that of our example:
+# The eight rows of `german` belong to the start token `<bos>` and to the seven tokens of the translation; the rows of `english` are the memory. Apart from the biases and the scaling, the computation is that of our example:
 
 # %%
 query = german @ w_query + b_query  # (8, 32)
@@ -800,4 +800,4 @@ assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction; [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) dispute their conclusion.
-# - **Next:** A single attention operation returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and an average of two answers is no answer to either question. [Multi-head attention](03_multi_head_attention.ipynb) solves this.
+# - **Next:** A single attention operation returns only one weighted average for each query. But *left* had to find both *dog* and *milk*, and one average mixes the two answers. [Multi-head attention](03_multi_head_attention.ipynb) solves this.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Multi-head attention
 #
-# A *head* is one of several attention computations that run side by side. The figure shows the attention weights of three heads of a trained translator for one sentence. **Why does a Transformer need more than one head, and what do they cost?**
+# A *head* is one of several attention computations that run side by side. The figure shows the attention weights of three heads of a trained translator for one sentence. **Why does a Transformer need more than one head, and what do more heads cost?**
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -100,7 +100,7 @@ Row(
 )
 
 # %% [markdown]
-# A line runs from a word's query, on the left, to a word's key, on the right; the heavier the line, the larger the attention weight. In the first head, nearly every word attends to the word before it, which connects each dog to its own colour: *dog* → *brown*, the second *dog* → *white*. In the second, most words attend to the verb, *chases*. In the third, most attend one or two words ahead. The model learned these patterns by learning to translate.
+# A line runs from a word's query, on the left, to a word's key, on the right; the heavier the line, the larger the attention weight. In the first head, nearly every word attends to the word before it, which connects each dog to its own colour: the first *dog* → *brown*, the second → *white*. In the second, most words attend to the verb, *chases*. In the third, most attend one or two words ahead. The model learned these patterns by learning to translate.
 
 # %% tags=["remove-cell"]
 assert (previous[1:8].argmax(dim=-1) == torch.arange(7)).all()
@@ -148,7 +148,7 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## Why one softmax is not enough
 #
-# In the figure, the first *dog* gives more than half of its weight to *brown* in the first head, and more than half to *chases* in the second. A single head couldn't do both: the weights of a query sum to one, so what one word gains, the others lose. In the last chapter, *left* had this problem: it had to find both who left and what was left.
+# In the figure at the top, the first *dog* gives more than half of its weight to *brown* in the first head, and more than half to *chases* in the second. A single head couldn't do both: the weights of a query sum to one, so what one word gains, the others lose. In the last chapter, *left* had this problem: it had to find both who left and what was left.
 #
 # Here is the problem in its smallest form. The vector of *chases* needs to know **who chases**, and **who is chased**. Let the value of a word be a single number, 1 for *dog* and 0 for *cat*. One head gives the weight $w$ to the first animal and $1 - w$ to the second, and returns the sum:
 #
@@ -353,7 +353,7 @@ def multi_head_loop(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Does it distinguish the two sentences that a single head confuses? We swap the animals and look at *chases* in both:
+# Does it distinguish the two sentences that a single head can confuse? We swap the animals and look at *chases* in both:
 
 # %%
 reversed_x = x[[2, 1, 0]].clone()
@@ -365,7 +365,7 @@ print("cat chases dog", multi_head_loop(reversed_x, 2, *matrices)[1])
 # %% [markdown]
 # The first two features show which animal is the dog: the one that chases in the first sentence, the one that is chased in the second.
 #
-# **Now without the loop**, because a GPU is faster with one large product than with many small ones. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. `attention` works on the last two dimensions of its inputs and treats all others as a batch. The last two are now the words and *all* features, but a head should see only its own. So we split the features by head, and move the dimension of the heads to the front. To see where each number goes, let its digits show its word (tens) and its feature (units). The figure shows `table` on the left and `split` on the right:
+# **Now without the loop**, because a GPU is faster with one large product than with many small ones. A single product `x @ w_query` computes the queries of all heads, side by side in one row per word. `attention` works on the last two dimensions of its inputs and treats all others as a batch. The last two are now the words and *all* features, but a head should see only its own. So we split the features by head, and move the dimension of the heads in front of that of the words. To see where each number goes, we let its tens digit show the word and its units digit the feature. The figure below the code shows `table` on the left and `split` on the right:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -392,7 +392,7 @@ assert split[0].tolist() == [[10, 11], [20, 21], [30, 31]]
 assert split[1].tolist() == [[12, 13], [22, 23], [32, 33]]
 
 # %% [markdown]
-# This takes **two steps**: `unflatten` splits the last dimension, which moves no numbers, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse:
+# This takes **two steps**: `unflatten` splits the last dimension, which moves no numbers, and `transpose` moves the heads in front of the words. Concatenating the heads takes the same two steps in reverse:
 
 
 # %%
@@ -487,7 +487,7 @@ print("the sum of three heads equals the layer's output")
 # %% [markdown]
 # So each head makes a full-width contribution, and the layer adds these up. Does this mix up the answers after all? Not if the heads write to different features, as the two heads of *dog chases cat* did: only head 1 wrote to feature 0, and only head 2 to feature 1. $W^O$ decides that, and it is trained. The sum also makes it possible to **ablate** a head, that is, to leave its term out of the sum and see what the head was good for.
 #
-# Each head also has two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there. Here is the QK circuit of head 1 in our example, with rows for the features of the querying word (verb, side, dog, cat) and columns for those of the word that it attends to. Its only entry says that a verb looks for a word with a positive side:
+# Each head also has two parts that can be studied separately ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)). The **QK circuit**, $W^Q_i {W^K_i}^{\!\top}$, determines where the head attends. The **OV circuit**, $W^V_i W^O_i$, determines what it moves from there. Here is the QK circuit of head 1 in our example, with rows for the features of the querying word (verb, side, dog, cat) and columns for those of the word that it attends to. Its only non-zero entry means that a verb looks for a word with a positive side:
 
 # %%
 w_query[:, :2] @ w_key[:, :2].T  # (d_model, d_model)
@@ -500,7 +500,7 @@ assert_close(x @ qk @ x.T, (x @ w_query[:, :2]) @ (x @ w_key[:, :2]).T)
 # %% [markdown]
 # ## The package's module
 #
-# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. The whole class is on [the page with all the code](../book/code.md); this is the line that matters:
+# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. The whole class is on [the page with all the code](../book/code.md); here is that product:
 
 # %%
 layer = MultiHeadAttention(d_model=12, n_heads=3)
@@ -528,7 +528,7 @@ assert_close(packaged(target, memory=source), ours(target, source))
 # | self-attention in the decoder | target so far | target so far | target × target |
 # | cross-attention in the decoder | target so far | memory (the encoder's output) | target × source |
 #
-# Keep track of the shapes. The table follows one cross-attention layer of the paper's base model, with $d_\text{model} = 512$ and 8 heads, from a target of 25 tokens to a source of 30:
+# The next table follows the shapes through one cross-attention layer of the paper's base model, with $d_\text{model} = 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
 # |---|---|---|
@@ -645,7 +645,7 @@ Captioned(
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **A reshape without the transpose.** This is the trap of the last chapter, now in three dimensions. If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because `reshape` keeps the numbers in reading order. The figures show the difference:
+# **A reshape without the transpose.** This is the trap of the last chapter, now with heads. If the result should be (batch, heads, length, d_head), why not ask `reshape` for that shape? Because `reshape` keeps the numbers in reading order. The figures show the difference:
 
 # %%
 wrong_split = table.reshape(2, 3, 2)  # heads 2, length 3, d_head 2?
@@ -849,7 +849,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 #
 # *Optional: no later chapter builds on this section.*
 #
-# Nothing in the formula makes two heads do different things. Do they anyway? Our test is a task in which every position needs information from two others, its *sources*. The input is a row of eight random digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same place counted from the other end, and the one *two positions earlier*. Positions 0 and 1 wrap around to 6 and 7.
+# Nothing in the formula makes two heads do different things. Do they anyway? Our test is a task in which every position needs information from two others, its *sources*. The input is a row of eight random digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, the same position counted from the other end, and the one *two positions earlier*. Positions 0 and 1 wrap around to 6 and 7.
 
 
 # %%
@@ -918,7 +918,7 @@ assert sizes[0] == sizes[1]
 # %% [markdown]
 # A guess would be right one time in ten. The single head has to return both digits in one weighted sum, from which the linear layer `predict` reads only one of them well. Two heads get everything right.
 #
-# How did the two come to divide the work? This function computes how much weight a head gives to each source:
+# How did the two heads come to divide the work? This function computes how much weight a head gives to each source:
 
 
 # %%
@@ -1093,7 +1093,7 @@ for mirror, earlier in map(weights_on_sources, runs):
     assert min(mirror.max(), earlier.max()) > 0.5
 
 # %% [markdown]
-# It wasn't luck: in this task, where one head is not enough for the model, two heads do divide the work on their own. In trained translators the division is less clean, and heads can stand in for each other (see [What attention heads do](14_attention_heads.ipynb)).
+# It wasn't luck: in this task, for which one head is not enough, two heads do divide the work on their own. In trained translators the division is less clean, and heads can stand in for each other (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% [markdown]
 # ## Exercises
@@ -1111,7 +1111,7 @@ for mirror, earlier in map(weights_on_sources, runs):
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# <details><summary>Three experiments with <code>TwoSources</code>, a line or two each</summary>
+# <details><summary>Three experiments with <code>TwoSources</code> from the optional section, a line or two each</summary>
 #
 # 1. Train it with 4, 8, 16 and 32 heads. Does it still work when a head has only one dimension?
 # 2. Leave out the positions, and print the last loss. What do you expect? Write it down before you run it.

@@ -124,7 +124,7 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# A German article depends on the gender, number and *case* of its noun; the case marks the noun's role in the sentence. Here are all forms of *the*, with our sentence's in bold:
+# A German article depends on the gender, number and *case* of its noun; the case marks the noun's role in the sentence. Here are the forms of *the* in three of the four cases, with our sentence's in bold:
 #
 # | | masculine | feminine | neuter | plural |
 # |:--|:--|:--|:--|:--|
@@ -132,7 +132,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # | accusative (direct object) | **den** Tee | die | das | die |
 # | dative (indirect object) | **dem** Bäcker | der | dem | den |
 #
-# The wrong articles, *Die*, *den* and *die*, are in the last column of the same rows, and *strengen* and *haben* are plural, too. So without the head, the model seems to lose the noun's gender and number, but not its case. One sentence can't prove that; we'll count.
+# The wrong articles, *Die*, *den* and *die*, are in the same rows as the right ones, but in the last column, and *strengen* and *haben* are plural, too. So without the head, the model seems to lose the noun's gender and number, but not its case. One sentence can't prove that; we'll count.
 #
 # The paper hopes that attention makes a model easier to interpret (§4). We ask three questions about a head: What does it attend to **as a rule**? Does the model **need** it? And what information does it **carry** from one position to another?
 
@@ -189,7 +189,7 @@ print("the two outputs are equal")
 print("weights:", tuple(recorded["weights"].shape))  # (batch, heads, query, key)
 
 # %% [markdown]
-# The package's `record_attention` records all layers at once. We use it on a second, larger model, `everyday`, with a longer sentence. From here on, we **name the model** of each head:
+# The package's `record_attention` records all layers at once. From here on, we **name the model** of each head, because we also use a second, larger one, `everyday`, here with a longer sentence:
 
 # %%
 everyday = transformer.load("everyday", precision="fp32")
@@ -638,7 +638,7 @@ assert_close(other_row @ kept, row @ kept)
 #
 # <details><summary>Is attention an explanation? A debate</summary>
 #
-# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that this depends on what you mean by an explanation, and that alternative weights must be tested together with the rest of the model: those that they could train did worse in a simple test. Both papers study recurrent networks.
+# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that this depends on what you mean by an explanation, and that alternative weights must be tested together with the rest of the model: the alternative weights that they trained did worse in a simple test. Both papers study recurrent networks.
 #
 # </details>
 #
@@ -672,7 +672,7 @@ for what, group in (
 # %% [markdown]
 # In the middle of a word, the model presumably needs little from the source, but the weights still have to sum to one. So `<eos>` may be an **attention sink**, which gets a lot of weight regardless of its meaning. In language models, the first tokens are often sinks ([Xiao et al., 2024](https://arxiv.org/abs/2309.17453)).
 #
-# Does it add little to the output? What a key adds is its weight times its value, projected by the head's part of $W^O$, so [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) look at the norm of the projected value. Here is this norm for `<eos>`, relative to the mean of the other keys, for each head with a mean weight of at least 0.15 on `<eos>`:
+# Does it add little to the output? What a key adds is its weight times its value, projected by the head's part of $W^O$, so [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) look at the norm of the projected value. Here is this norm for `<eos>`, relative to the mean of the other keys, for each cross-attention head with a mean weight of at least 0.15 on `<eos>`:
 
 
 # %% tags=["hide-input"]
@@ -767,7 +767,7 @@ with torch.no_grad():
     layer.output.weight.copy_(original)
 
 # %% [markdown]
-# These are the errors from the top. From now on, the package's `ablate_heads` does this.
+# These are the errors from the top. From now on, we ablate heads with the package's `ablate_heads`.
 #
 # We measure the damage by the loss and by **exact match**, the share of sentences whose greedy translation equals the reference, on the first hundred of our 200 pairs.
 #
@@ -845,7 +845,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# The darkest cell is the noun head: without it, only about a fifth of the sentences are still right. Two heads of *self 1* matter, too. What goes wrong without them, in all hundred translations and in an example?
+# The darkest cell is the noun head: without it, only about a fifth of the sentences are still right. Two heads of *self 1* matter, too. What goes wrong without them, in all hundred translations, and in an example for each?
 
 # %% tags=["hide-input"]
 first_hundred = [p.source for p in pairs[:100]]
@@ -878,7 +878,7 @@ assert of_examples[2][1] == "Dieser wilde Hund hat nicht nicht gewartet."
 # %% [markdown]
 # Without head 1, the model often leaves out a verb, here *versteht*. Without head 3, it repeats tokens.
 #
-# Without the noun head, are most of the wrong tokens determiners? Here are their numbers without each head of *encoder 2* in turn. *mean of head 4* is a **mean ablation**, which replaces the head's output by its mean over all tokens, because zeros are unusual inputs.
+# Without the noun head, are most of the wrong tokens determiners? Here are both counts, without each head of *encoder 2* in turn. *mean of head 4* is a **mean ablation**, which replaces the head's output by its mean over all tokens, because zeros are unusual inputs.
 
 
 # %% tags=["hide-input"]
@@ -1010,7 +1010,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 3
 
 # %% [markdown]
-# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the absence of any one goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Or the model breaks down because it was never trained without a whole layer. In *encoder 2*, no other head makes up for the noun head.
+# In all layers but *encoder 2*, the loss rises by several times the sum. One explanation is **redundancy**: several heads carry the same information, so the absence of any one goes unnoticed. Heads that take over only when another is ablated are called **backup heads**. Another explanation is that the model breaks down because it was never trained without a whole layer. In *encoder 2*, no other head makes up for the noun head.
 #
 # How many heads can the model spare? We rank them by the loss without each one, and ablate more and more, starting at either end:
 
@@ -1146,7 +1146,7 @@ def ids_of_sentences(nouns):
 kings, queens = ids_of_sentences(masculine), ids_of_sentences(feminine)
 
 # %% [markdown]
-# We subtract the logit of *Der* at the decoder's first position from that of *Die*, and take the mean:
+# We subtract the logit of *Der* at the decoder's first position from that of *Die*, and take the mean over the ten sentences:
 
 # %%
 der, die = (tokenizer.encode(word)[0] for word in ("Der", "Die"))
@@ -1324,7 +1324,7 @@ assert after["painter"][1] == "alten"
 assert plural_patch.split()[2:] == ["König", "haben", "geschlafen."]
 
 # %% [markdown]
-# The article becomes *Die* every time, but the noun stays: *König* remains *König*. (One adjective changes, too: *alten*.) With the head's output from *kings*, the verb, *haben*, becomes plural. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*.
+# The article becomes *Die* every time, but the noun stays: *König* remains *König*. (One adjective changes, too: *alten*.) With the head's output from *kings*, the verb becomes plural, too: *haben*. **The head copies the noun's gender and number to the article**, where the decoder finds them when it translates *The*.
 #
 # ## Summary: what the noun head does
 #
@@ -1507,7 +1507,7 @@ Row(
 )
 
 # %% [markdown]
-# With the wrong row, a good aligner looks like a bad one. Here are all heads and two baselines: *random* picks any English word for each German one, and *diagonal* links the words in order.
+# With the wrong row, a good aligner looks like a bad one. Here are all cross-attention heads of `pocket-small` and two baselines: *random* picks any English word for each German one, and *diagonal* links the words in order.
 
 # %% tags=["hide-input"]
 shapes = [(len(p.target_words), len(p.source_words)) for p in pairs]
@@ -1719,7 +1719,7 @@ Row(
 )
 
 # %% [markdown]
-# Over 64 sequences, the mean weights on the two bright stripes are:
+# Here are the mean weights on the two bright stripes over 64 sequences, and what *uniform* weights would give:
 
 # %% tags=["hide-input"]
 test_ids, period = repeated_tokens()
@@ -1736,7 +1736,7 @@ on_followers = [
 ]
 print(f"{'':33}  head  uniform")
 for what, (by_head, uniform) in (
-    ("layer 1, previous, first half", on_previous),
+    ("layer 1, previous, first period", on_previous),
     ("layer 2, after earlier occurrence", on_followers),
 ):
     print(f"{what:33}  {by_head:.2f}  {uniform:7.2f}")
@@ -1765,7 +1765,7 @@ for number, layer in enumerate(induction.layers, 1):
 assert max(without_layer) < 1 / 6
 
 # %% [markdown]
-# Without either head, it is no better than picking one of a sequence's tokens at random.
+# With either head ablated, it is no better than picking one of a sequence's tokens at random.
 #
 # ### The logit lens
 #
@@ -1884,7 +1884,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 # </details>
 # <details><summary>D. This number doesn't show that it has learned anything</summary>
 #
-# **Right.** An untrained head has the same score. Longer sentences or another measure may show more.
+# **Right.** An untrained head has about the same score. Longer sentences or another measure may show more.
 #
 # </details>
 #
@@ -1923,7 +1923,7 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 #
 # <details><summary>Answer</summary>
 #
-# The weight alone doesn't show that. Look at the norm of what `<eos>` adds: its value, projected by the head's part of $W^O$. If it is much smaller than for other tokens, `<eos>` is an attention sink that adds little. If not, `<eos>` adds as much as they do. Then ablate the head and see what changes.
+# The weight alone doesn't show that. Look at the norm of what `<eos>` adds: its value, projected by the head's part of $W^O$. If it is much smaller than for other tokens, `<eos>` is an attention sink that adds little. If not, `<eos>` does contribute to the output. In either case, ablate the head and see what changes.
 #
 # </details>
 #
@@ -1987,8 +1987,8 @@ assert mean_weight(table, padded).item() < 0.9 * eos_weight
 # <details><summary>Five experiments to try</summary>
 #
 # 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers with six heads in each kind of attention: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as the folded code of the figure with the dots does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
-# 2. **Patch something else.** Make such a heat map for a noun's number (*king*, *kings*) instead of its gender. Is it copied in the same layer?
-# 3. **How much redundancy?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
+# 2. **Patch something else.** Make the heat map by position for a noun's number (*king*, *kings*) instead of its gender. Is it copied in the same layer?
+# 3. **How much redundancy?** In *cross 2* of `pocket-small`, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
 # 4. **Both directions.** Also link each English word to the German word with the largest weight in its column, and keep the links that both directions propose. What happens to precision, recall and AER?
 # 5. **Induction.** Train the one-layer model for 3,000 steps. Where does its accuracy stop? Then mix random tokens between the repetitions: does the two-layer model still learn the task?
 #

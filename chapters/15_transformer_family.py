@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Very little. Each is the result of three choices, which the figure shows: which half of the Transformer it keeps, which mask that half has (each row of a grid is a query, which may attend to the keys whose cells are green), and what it has to output (at the top) for its input (at the bottom). Numbered tokens such as `<0>` mark the gaps in T5's input. ViT's tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Very little. Each is the result of three choices, which the figure shows: which half of the Transformer it keeps (T5 keeps both), which mask each half has (each row of a grid is a query, which may attend to the keys whose cells are green), and what it has to output (at the top) for its input (at the bottom). Numbered tokens such as `<0>` mark the gaps in T5's input. ViT's tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -191,7 +191,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you will be able to build BERT, GPT and ViT from our encoder layer in a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, say what T5 and today's language models change, and load files of the Hugging Face Hub into the course's classes. The models that answer questions here are small and trained on this page. Of two public ones, Marian (for translation) and LLaMA, we check the architecture: with the same random weights, our classes compute the same logits as the library `transformers`. **About 45 minutes.** The chapter builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
+# By the end you will be able to build BERT, GPT and ViT from our encoder layer in a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, say what T5 and today's language models change, and load files from the Hugging Face Hub into the course's classes. The models whose predictions you see are small and trained on this page. Of two public ones, Marian (for translation) and LLaMA, we check the architecture: with the same random weights, our classes compute the same logits as the library `transformers`. **About 45 minutes.** The chapter builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 
 # %% tags=["hide-input", "imports"]
 import math
@@ -244,7 +244,7 @@ for name, mask in masks.items():
 #
 # </details>
 #
-# BERT, GPT-2 and ViT are stacks of encoder layers (even GPT-2, as we'll check below). Compared with ours, positions are learned, and the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)), a smooth version of ReLU. GPT-2 and ViT are also pre-norm, with one more norm at the end; BERT is post-norm, but we use pre-norm for all three, because it is easier to train.
+# BERT, GPT-2 and ViT are stacks of encoder layers (even GPT-2, as we'll check below). Unlike in our encoder, positions are learned, and the feed-forward networks use **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)), a smooth version of ReLU. GPT-2 and ViT are also pre-norm, with one more norm at the end; BERT is post-norm, but we use pre-norm for all three, because it is easier to train.
 
 
 # %%
@@ -312,7 +312,7 @@ class Gpt(LanguageModel):
 
 
 # %% [markdown]
-# Is this GPT really the decoder of our `Transformer`? **To find out, we build both, give them the same weights, switch cross-attention off, and compare the logits.** Cross-attention is the one part that GPT doesn't have. We switch it off with a source that is all padding: the mask excludes every key, so the weighted sums are zero, and so are the biases of a new model. Cross-attention then adds nothing to the residual stream. (A plain softmax would give NaN here; see [Masking](04_masking.ipynb).)
+# Is this GPT really the decoder of our `Transformer`? **To find out, we build both, give them the same weights, switch cross-attention off, and compare the logits.** Cross-attention is the one part that GPT doesn't have. We switch it off with a source that is all padding: the mask excludes every key, so the weighted sums are zero. The biases of a new model are zero, too, so cross-attention adds nothing to the residual stream. (A plain softmax would give NaN here; see [Masking](04_masking.ipynb).)
 
 # %%
 torch.manual_seed(0)
@@ -348,7 +348,7 @@ print("our GPT = the decoder")
 #
 # Labels are expensive, because somebody has to write them. Plain text is nearly free, and there is a lot of it. **Pre-training** means training on plain text before any task is chosen. The text itself provides the labels, so this is called **self-supervised learning**. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because its word for *the* depends on the gender of the noun that follows: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but you see *den Vater* and thank *dem Vater*. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. The folded cell collects these `texts`: sentences whose words are all among the 600 most frequent (`frequent`).
+# German is a good test, because its word for *the* depends on the gender of the noun that follows: *der Vater* is the father, *die Frau* the woman, *das Kind* the child. It also depends on the noun's number and on its role in the sentence: *der Vater* sleeps, but you see *den Vater* and thank *dem Vater*. Our models read German sentences of the [pocket corpus](09_data_and_batching.ipynb), one token per word. The folded cell collects them in `texts`: the sentences whose words are all among the 600 most frequent (`frequent`).
 
 # %% tags=["hide-input"]
 texts = [
@@ -388,7 +388,7 @@ for text, english in (
     print(f"{' '.join(text)}\n  ({english})")
 
 # %% [markdown]
-# The vocabulary consists of all their words and four special tokens (and a few more words, `extra_words`, that our GPT will need later). `to_ids` turns a list of texts into a rectangular tensor. We hold out 300 sentences for testing:
+# The vocabulary consists of all their words and four special tokens (and some more words, from `extra_words`, that our GPT will need later). `to_ids` turns a list of texts into a rectangular tensor. We hold out 300 sentences for testing:
 
 # %%
 words = ["<pad>", "<bos>", "<eos>", "[MASK]"]
@@ -451,7 +451,7 @@ assert not chosen[:, 0].any()  # the loss doesn't use the output of [CLS]
 #
 # </details>
 #
-# `batches` returns a function that draws the training loop's batches:
+# Next come the training loop, whose learning rate has a warm-up and a decay, and `batches`, which returns a function that draws its batches:
 
 
 # %%
@@ -683,7 +683,7 @@ def fine_tune(encoder, n_labels, seed, steps, learning_rate):
 
 
 # %% [markdown]
-# The folded `fine_tune` trains all weights. We call it with 64, 256 and 1,024 labelled sentences, starting from our pre-trained BERT or from random weights, three times each with different sentences. The pre-trained model gets 150 steps at a third of the learning rate of pre-training. That would be unfair to random weights, which have more to learn: they get twice as many steps, at the full rate. The test set contains every such unseen sentence twice, unchanged and changed, so guessing is right half of the time.
+# The folded `fine_tune` trains all weights. We call it with 64, 256 and 1,024 labelled sentences, starting from our pre-trained BERT or from random weights, three times each with different sentences. The pre-trained model gets 150 steps at a third of the learning rate of pre-training. That would be unfair to random weights, which have more to learn: they get twice as many steps, at the full rate. The test set contains every unseen sentence with such a beginning twice, unchanged and changed, so guessing is right half of the time.
 
 # %%
 torch.manual_seed(1)
@@ -739,7 +739,7 @@ assert max(with_bert[0], without[0]) < 0.75 and len(test_ids) == 196
 assert min(on_labelled) > 0.95
 
 # %% [markdown]
-# Did the model from random weights get too few steps? No: both models have memorised nearly all of their *labelled* sentences:
+# Did the model that started from random weights get too few steps? No, both have memorised nearly all of their *labelled* sentences:
 
 # %% tags=["hide-input"]
 print(f"on the labelled sentences: {n_labels}")
@@ -749,7 +749,7 @@ for name, part in zip(
     print(f"{name:14}", *(f"{mean:.0%}" for mean in part.mean(1).tolist()))
 
 # %% [markdown]
-# But the pre-trained model already knew, from unlabelled sentences, which article belongs to which noun, so its rule also holds for new ones. This is **transfer learning**: one round of pre-training can serve many tasks. It doesn't replace labels, though: with 64, both models get more than a quarter of the sentences wrong on average.
+# But the pre-trained model already knew, from unlabelled sentences, which article belongs to which noun, so what it learns also holds for new sentences. This is **transfer learning**: one round of pre-training can serve many tasks. It doesn't replace labels, though: with 64, both models get more than a quarter of the sentences wrong on average.
 #
 # <details><summary>Why are 64 labels not enough?</summary>
 #
@@ -861,7 +861,7 @@ assert dict(by_bert_bars)["den"] > dict(by_gpt_bars).get("den", 0) + 0.1
 #
 # The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took a different approach: leave the weights alone, and put the task into the input, the **prompt**.
 #
-# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. In this way GPT can choose the article, too, although it doesn't see the noun yet: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. After a wrong article, the noun is a surprise, which makes the sentence less probable. The folded functions `as_words` and `accuracies` score the answers as before:
+# **Zero-shot** means without any solved example of the task. The model need not even generate an answer: benchmarks with multiple-choice questions usually compare the log-probabilities of the choices, and take the most probable one. In this way GPT can choose the article, too, although it reads the article before the noun: at each masked position of our test, we insert each of the forms, and compare the log-probabilities of the whole sentences. After a wrong article, the noun is a surprise, which makes the sentence less probable. The folded functions `as_words` and `accuracies` score the answers as before:
 
 
 # %%
@@ -888,7 +888,7 @@ assert gpt_all > both_all + 0.08 and gpt_hard > both_hard + 0.25
 # %% [markdown]
 # So GPT also beats the lookup tables. (It isn't a fair comparison with BERT: GPT has also seen lists of nouns with their articles, and it compares whole sentences.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, it never saw these prompts with examples.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. None of the prompts with examples occurred in the training lists.
 
 
 # %% tags=["hide-input"]
@@ -954,7 +954,7 @@ per_parameter = [
 assert per_parameter == [1.7, 28.6, 38.5]
 
 # %% [markdown]
-# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**, in its weakest form: the answers and even the format of the lists were in the training data, so the model only has to recognise which of three known tasks is wanted. Large models can also continue patterns that they have never seen. *Induction heads* ([Attention heads](14_attention_heads.ipynb)) probably do a part of that work.
+# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**, in its weakest form: the answers and even the format of the lists were in the training data, so the model only has to recognise which of three known tasks is wanted. Large models can also continue patterns that they have never seen. *Induction heads* ([What attention heads do](14_attention_heads.ipynb)) probably do a part of that work.
 #
 # <details><summary>Scaling laws, and how large a model should be</summary>
 #
@@ -1005,7 +1005,7 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 also changes the encoding of positions. Instead of adding vectors to the embeddings, T5 adds to each score of self-attention a learned number that depends on the head and on the distance between query and key: a **relative position bias**. (Cross-attention has none.) The layers of each half share these numbers.
+# T5 also changes the encoding of positions. Instead of adding vectors to the embeddings, T5 adds to each score of self-attention a learned number that depends on the head and on the offset, the key's position minus the query's: a **relative position bias**. (Cross-attention has none.) The layers of each half share these numbers.
 #
 # <details><summary>Smaller differences: norms, biases and √d_k</summary>
 #
@@ -1040,7 +1040,7 @@ print("bias of 0 and -inf = causal mask")
 # %% [markdown]
 # The cell also checks that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# The grid below is such a bias for six words and a single head. Each cell is added to the score of its query (row) and key (column). On a diagonal, the distance is the same, and so is the number: eleven numbers fill the grid. With these, the head prefers the word before the query.
+# The grid below is such a bias for six words and a single head. Each cell is added to the score of its query (row) and key (column). On a diagonal, the offset is the same, and so is the number: eleven numbers fill the grid. With these, the head prefers the word before the query.
 
 # %% tags=["hide-input"]
 learned = torch.tensor(
@@ -1077,8 +1077,8 @@ Picture(
         "before the query, and negative numbers for keys that are far away."
     ),
     caption=(
-        "A relative position bias for one head, with invented numbers. All pairs of words at "
-        "the same distance share one number, which T5 would learn."
+        "A relative position bias for one head, with invented numbers. All pairs of words with "
+        "the same offset share one number, which T5 would learn."
     ),
 )
 
@@ -1224,7 +1224,7 @@ print(f"{vit_accuracy:.0%} of 400 new images correct; guessing: 25%")
 assert vit_accuracy > 0.75
 
 # %% [markdown]
-# <details><summary>Why did ViT need so many images, and why does ours not?</summary>
+# <details><summary>Why did ViT need so many images, and why doesn't ours?</summary>
 #
 # A convolution looks at neighbouring pixels only, and treats all places of an image alike. A ViT has hardly any such **inductive bias**: it even has to learn from the images which patches are neighbours. Pre-trained on the 1.3 million images of ImageNet, it therefore lagged behind convolutional networks, and overtook them only when it was pre-trained on many more images, up to 300 million ([Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929)).
 #
@@ -1337,13 +1337,13 @@ Picture(
 # | part | in the paper | today | why |
 # |---|---|---|---|
 # | normalisation | layer norm | RMSNorm | less to compute |
-# | positions | added to the embeddings | queries and keys are rotated | scores depend on the distance ([Positional encoding](05_positional_encoding.ipynb)) |
+# | positions | added to the embeddings | queries and keys are rotated | scores depend on the offset ([Positional encoding](05_positional_encoding.ipynb)) |
 # | feed-forward | with ReLU | with SiLU and a gate | better at the same size |
 # | keys and values | one pair for each query head | one pair for several query heads | a smaller KV cache |
 #
 # <details><summary>Two more changes: no biases, and mixtures of experts</summary>
 #
-# Most linear layers have no biases any more, because training is more stable without ([PaLM](https://arxiv.org/abs/2204.02311), §2). And in some models, there are many feed-forward networks, the *experts*. For each token, a small linear layer, the router, picks one or a few of them. Such a **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)) has more parameters for the same computation per token.
+# Most linear layers have no biases any more, because training is more stable without them ([PaLM](https://arxiv.org/abs/2204.02311), §2). And in some models, there are many feed-forward networks, the *experts*. For each token, a small linear layer, the router, picks one or a few of them. Such a **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)) has more parameters for the same computation per token.
 #
 # </details>
 #
@@ -1585,7 +1585,7 @@ for n_groups in (64, 8, 1):
 #
 # </details>
 #
-# Neither block ran when this book was built, because the models can't be downloaded there. What did run is a check with small files. The folded cell writes the two files of a tiny Marian model, with random weights under the library's names, and loads them with `load_marian`. It does the same for a LLaMA of one `modern_layer`. Below, *theirs* are five logits that `transformers` 5.24 computed from these files; we recorded them, so that the comparison doesn't need the library.
+# Neither block ran when this book was built, because the models couldn't be downloaded. What did run is a check with small files. The folded cell writes the two files of a tiny Marian model, with random weights under the library's names, and loads them with `load_marian`. It does the same for a LLaMA of one `modern_layer`. Below, *theirs* are five logits that `transformers` 5.24 computed from these files; we recorded them, so that the comparison doesn't need the library.
 
 # %% tags=["hide-input"]
 recorded = {
@@ -1748,7 +1748,7 @@ except ImportError:
 # %% [markdown]
 # <details><summary>One trap: two conventions for rotary positions</summary>
 #
-# Our `rotate` turns neighbouring dimensions, 0 with 1, 2 with 3, and so on. The library's LLaMA turns dimension $i$ of a head with dimension $i + d_k/2$. Before its weights fit into our class, the rows of the matrices for queries and keys have to be put in another order. A wrong order gives no error, only wrong logits.
+# Our `rotate` rotates neighbouring dimensions together, 0 with 1, 2 with 3, and so on. The library's LLaMA rotates dimension $i$ of a head with dimension $i + d_k/2$. Before its weights fit into our class, the rows of the matrices for queries and keys have to be put in another order. A wrong order gives no error, only wrong logits.
 #
 # </details>
 
@@ -1887,7 +1887,7 @@ assert_close(gpt(padded)[:, : alone.size(1)], gpt(alone))
 #
 # 1. **Masks only.** Train a second BERT that has `[MASK]` at every chosen position. Then give both models a sentence in which *no* token is masked but one is wrong. How much probability do they give to the correct word there?
 # 2. **Other classifiers.** In `Classifier`, take the mean of the outputs of all tokens that aren't padding, instead of the one at `[CLS]`. And try one without any labels: mask the article, and call a sentence changed if our BERT prefers another one. How accurate is each on the test set?
-# 3. **A frozen BERT.** In `fine_tune`, train the new linear layer only, and leave the encoder as it is. How much accuracy does that cost with 64, 256 and 1,024 labels?
+# 3. **A frozen BERT.** In `fine_tune`, train the new linear layer only, and leave the encoder as it is. How does that change the accuracy with 64, 256 and 1,024 labels?
 # 4. **A set of patches.** Set `vit.stack.positions` to zero, shuffle the patches, and assert that the prediction stays the same. Then train such a model: which of the four shapes does it confuse?
 # 5. **Positions without learning.** Give `BiasedAttention` a bias of −0.5 times the distance. That is the idea of ALiBi ([Press et al., 2022](https://arxiv.org/abs/2108.12409)). What can T5's learned numbers express that it can't?
 # 6. **The next size.** Use `modern_layer` on the meta device for LLaMA's 13B: 40 layers with $d_\text{model} = 5120$ and 40 heads. How many parameters does it have, and how large is the KV cache for 2,048 tokens with 40, 8 and 1 groups?
