@@ -1702,7 +1702,7 @@ Row(
         heat_map(seven[0][0], letters, letters, title="layer 1", annotate=False),
         alt=(
             "Weights of the head of layer 1 for seven letters that repeat: in the "
-            "first half a bright stripe just below the diagonal."
+            "first period a bright stripe just below the diagonal."
         ),
     ),
     Picture(
@@ -1713,7 +1713,7 @@ Row(
         ),
     ),
     caption=(
-        "Two heads that work together: the head of layer 1 attends to the previous token, most clearly in the first half, "
+        "Two heads that work together: the head of layer 1 attends to the previous token, most clearly in the first period, "
         "and the head of layer 2 to the token after an earlier occurrence."
     ),
 )
