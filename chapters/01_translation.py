@@ -229,7 +229,7 @@ Picture(
 #
 # The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others.
 #
-# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length.
+# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length, though not equally well: a model is at its best on lengths that it was trained on.
 #
 # The figure shows both stacks, with the steps inside layer 1. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it, as we will see below.
 
@@ -425,7 +425,7 @@ forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
 assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
-# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes fewer (see [Decoding](12_decoding.ipynb)).
+# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second ("a dog is running in a field") has lost *across*. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes fewer (see [Decoding](12_decoding.ipynb)).
 #
 # ## What a head attends to
 #
@@ -503,7 +503,7 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The second head attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. The word order can change because each target position has its own weights for all source positions: no order is built in.
+# The second head attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. The word order can change because each target position has its own weights for all source positions: no order is built in. In the figure at the top, the lines from *Küche* to *kitchen* and from *Essen* to *food* cross.
 #
 # No one told the model which words correspond; it was only trained to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
@@ -726,7 +726,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. This model's card is `transformer/models/multi30k/CARD.md`.
+# The first output is good German, but it means "Someone is at the station"; the other two are nonsense. A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. This model's card is `transformer/models/multi30k/CARD.md`.
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the same input gives different probabilities each time, without a warning:
 

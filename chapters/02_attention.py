@@ -391,7 +391,7 @@ assert_close(dog, torch.tensor(0.60), atol=0.005, rtol=0)
 # %% [markdown]
 # The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
-# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and its layer hardly learns. The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
+# When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the queries and keys behind it hardly learn (the values still do). The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
 #
 # So for each query we take its largest weight $w$, and count the query as saturated if $w > 0.99$. We also compute $w (1 - w)$, which measures how strongly $w$ still reacts to its own score:
 
@@ -449,7 +449,7 @@ Row(
     ),
     caption=(
         "How many of 1,000 queries are saturated, and how strongly the largest of "
-        "16 weights reacts to its score. With scaling, neither depends on the width "
+        "16 weights reacts to its score. With scaling, both hardly depend on the width "
         "of the keys."
     ),
 )
@@ -483,11 +483,11 @@ for norm in scaled_norms.values():
     assert norm.quantile(0.75) < 1.7 * norm.quantile(0.25)
 
 # %% [markdown]
-# The solid lines are without scaling. Up to $d_k = 16$ this does little harm, but at the paper's 64, three queries in ten are saturated, and at 512 more than two thirds. With scaling (dashed), none is, at any width. Training could in principle make $W^Q$ and $W^K$ smaller, but a saturated softmax passes back hardly any gradient to do so. **The division makes the softmax start equally soft at every width, so that training can start.**
+# The solid lines are without scaling. Up to $d_k = 16$ this does little harm, but at the paper's 64, three queries in ten are saturated, and at 512 more than two thirds. With scaling (dashed), none is, at any width. Training could in principle make $W^Q$ and $W^K$ smaller, but a saturated softmax passes back hardly any gradient to do so. **The division makes the softmax start equally soft at every width, so that the gradient can reach the scores, however wide the heads are.**
 #
 # <details><summary>And the gradient with respect to the query?</summary>
 #
-# Training changes the weights only through queries and keys. By the chain rule, the gradient of a weight with respect to its query is a sum of the keys, each multiplied by one of the derivatives above. Without scaling, these factors shrink as $d_k$ grows, but the keys get longer. So most queries get almost no gradient and a few get a large one. In our setting, the median norm of this gradient is still higher without scaling than with it at $d_k = 64$, but less than a tenth as large at 512. With scaling, most queries get about the same.
+# Training changes the weights only through queries and keys. By the chain rule, the gradient of a weight with respect to its query is a sum of the keys, each multiplied by one of the derivatives above. Without scaling, these factors shrink as $d_k$ grows, but the keys get longer. So in very wide heads, most queries get almost no gradient and a few get a large one. In our setting, the median norm of this gradient is still higher without scaling than with it at $d_k = 64$, but less than a tenth as large at 512. With scaling, most queries get about the same.
 #
 # </details>
 #

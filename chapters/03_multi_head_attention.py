@@ -436,7 +436,7 @@ class MultiHead(nn.Module):
 
 
 # %% [markdown]
-# The module keeps its attention weights in `self.weights`, so that we can look at them later. Its output equals that of the loop and, with the same matrices, that of PyTorch's `nn.MultiheadAttention`, for both self-attention and cross-attention:
+# The module keeps its attention weights in `self.weights`, so that we can look at them later. With the same matrices, its output equals that of PyTorch's `nn.MultiheadAttention`, for both self-attention and cross-attention:
 
 # %%
 torch.manual_seed(0)
@@ -500,7 +500,7 @@ assert_close(x @ qk @ x.T, (x @ w_query[:, :2]) @ (x @ w_key[:, :2]).T)
 # %% [markdown]
 # ## The package's module
 #
-# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). Two details differ from our module. The linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. The whole class is on [the page with all the code](../book/code.md); here is that product:
+# The rest of the course uses the package's `MultiHeadAttention`, which works the same way. `layer(x)` is self-attention, and `layer(x, memory=source)` is cross-attention. Both accept a `mask`, which hides positions (see the [next chapter](04_masking.ipynb)). It can do more than ours, which later chapters explain (dropout, a cache, rotary positions). Two details of the computation differ, too: the linear layers have biases, and $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer, `query_key_value`, so that self-attention needs one matrix product instead of three. The whole class is on [the page with all the code](../book/code.md); here is that product:
 
 # %%
 layer = MultiHeadAttention(d_model=12, n_heads=3)
@@ -586,7 +586,7 @@ assert parameters == 4 * d**2
 # %% [markdown]
 # Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along only 64 directions and is blind to all others.
 #
-# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. Our own experiment, with a smaller model on synthetic sentences (see [results](../book/experiments.md)), agrees: one head is too few, and 16 are as good as 8.
+# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. Our own experiment, with a smaller model on synthetic sentences (see [Experiments](../book/experiments.md)), agrees: one head is too few, and 16 are as good as 8. We didn’t try more.
 #
 # To save memory while text is generated, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
 
@@ -1003,7 +1003,7 @@ assert mirror_share > 0.8 and earlier_share < 0.3
 # %% [markdown]
 # A guess would be one of the two digits one time in five. So the model has usually found the pair, but then it is right only about half of the time: it hardly knows which is which.
 #
-# Then both heads come to prefer the mirror position, as the single head does. (We don't know why. *Two earlier* wraps around, but that isn't the reason: without positions 0 and 1, the single head prefers the mirror as well.) Around step 300 the heads **specialise**: one switches to the other source, and the two digits can be told apart. The random initialisation makes this possible: two heads with identical parameters would also get identical gradients and stay identical forever.
+# Then both heads come to prefer the mirror position, as the single head does. (We don't know why.) Around step 300 the heads **specialise**: one switches to the other source, and the two digits can be told apart. The random initialisation makes this possible: two heads with identical parameters would also get identical gradients and stay identical forever.
 
 # %% tags=["remove-cell"]
 for n, more_for_mirror in ((100, False), (250, True)):

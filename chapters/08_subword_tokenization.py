@@ -213,7 +213,7 @@ assert 0.5 < n_reserved / sum(n_unknown.values()) < 0.7
 # %% [markdown]
 # Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences. But real text never runs out of new words either.
 #
-# There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding learns only where its word occurs, so most would learn very little.
+# There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding learns what its word means only where the word occurs, so most would learn very little.
 #
 # **Characters** solve both problems: in a language with an alphabet, a hundred of them are enough to write nearly everything. But a single letter means next to nothing, so the lowest layers would have to combine letters into words. Sequences also become long: inference needs one step per token, and the number of attention weights grows with the square of the length. On our test sentences, the price is:
 
@@ -226,7 +226,7 @@ print(f"{ratio:.1f} times as long as with words,")
 print(f"{ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# Some models pay this price ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
+# Some models pay about this price, for example by reading bytes ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)).
 #
 # **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. How do we find them?
 #
@@ -477,7 +477,7 @@ names = set(tokenizer.pieces(list(shared)))
 assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, and the layers above have to tell them apart by context.
+# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, which has to serve both meanings. The layers above don’t confuse them, because the encoder reads only one of the languages and the decoder only the other.
 #
 # The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary they always do. Here are three names split with an English vocabulary (left) and with a German one (right). Our English text doesn't even contain a capital *K*:
 
@@ -501,7 +501,7 @@ for name in ("Hemingway", "Kathmandu"):
 # Two numbers help you to choose a size. Both need only text, no training:
 #
 # - **Fertility** is the number of tokens per word of new text (here, punctuation marks count as words). It determines how long sequences are.
-# - The share of **frequent tokens**, say with 100 or more occurrences in the training text. An embedding that is hardly ever used hardly learns, and still takes up memory.
+# - The share of **frequent tokens**, say with 100 or more occurrences in the training text. An embedding that is hardly ever used learns hardly anything about its token’s meaning, and still takes up memory.
 #
 # We compute both for our corpus, and the share of rare tokens, with fewer than ten occurrences:
 
@@ -588,7 +588,7 @@ if stored.exists():
 #
 # From top to bottom, every doubling shortens sentences, first by a lot and from 8,000 tokens on hardly at all. Meanwhile the share of frequent tokens collapses. So sensible sizes for this text lie between about 2,000 and 8,000. **The more text, the larger the vocabulary may be**, because more of its tokens are frequent.
 #
-# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000. In [complete runs](../book/experiments.md), models with 8,000 tokens, trained for fewer steps, are between 0.5 points behind those with 4,000 and 0.4 ahead, depending on the direction and the [decoding method](12_decoding.ipynb). But most of these are single runs, and three that differ only in their seeds are up to half a point apart. So one run of each can show an advantage of two or three points, as in the table, but not one this small. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
+# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000, the largest size that we trained. In [complete runs](../book/experiments.md), models with 8,000 tokens, trained for fewer steps, are between 0.5 points behind those with 4,000 and 0.4 ahead, depending on the direction and the [decoding method](12_decoding.ipynb). But most of these are single runs, and three that differ only in their seeds are up to half a point apart. So one run of each can show an advantage of two or three points, as in the table, but not one this small. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
 #
 # For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there.
 #
@@ -754,7 +754,7 @@ assert longest_first("▁Kellerfenster", bpe_vocabulary) != segment(
 )
 
 # %% [markdown]
-# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often the same number of random cuts would hit it by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text.
+# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often the same number of random cuts would hit it by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text (which isn't loaded here, so its last column is empty).
 
 
 # %% tags=["hide-input"]

@@ -494,7 +494,7 @@ Picture(
         "from batch to batch."
     ),
     caption=(
-        "Sorted, an epoch goes from short to long targets; shuffled, the lengths "
+        "Sorted, an epoch goes from short to long targets, in waves because every second bucket begins with its longest sources; shuffled, the lengths "
         "jump from batch to batch."
     ),
 )
@@ -508,7 +508,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times: with batches of random sentences, with batches of similar lengths in sorted order, and with the same batches shuffled. Each run gets 300,000 source and target positions, so about the same amount of computation. The table shows the mean loss per token on test sentences (lower is better), at the end of each run and after as many steps as the first run makes:
+# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times: with batches of random sentences, with batches of similar lengths sorted by their mean target length, and with the same batches shuffled. Each run gets 300,000 source and target positions, so about the same amount of computation. The table shows the mean loss per token on test sentences (lower is better), at the end of each run and after as many steps as the first run makes:
 
 # %% tags=["hide-input"]
 from transformer.training.objective import batch_loss
@@ -678,7 +678,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest is right: it must equal the reference from the fifth token on, or from the fourth if the model took the forced token as an addition. The last line counts how many of the others at least end like the reference, with the same four tokens. Sentences whose forced token happens to be correct don't count.
+# Here are three results, and how often the rest is right: it must equal the reference from the fifth token on, or from the fourth if the model took the forced token as an addition. The last line counts how many of the others at least end like the reference, with the same four tokens (the last two are nearly always the full stop and <eos>). Sentences whose forced token happens to be correct don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -716,7 +716,7 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always returns to the correct sentence, probably because cross-attention still reads the correct source.
+# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always finds its way back to the end of the correct sentence, probably because cross-attention still reads the correct source.
 #
 # This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. But it gives up what makes teacher forcing fast: computing all positions in one pass.
 #
@@ -916,7 +916,7 @@ shared = sum(source in seen for source, _ in captions[:100])
 print(f"shuffled pairs: {shared} of 100 test sources\nwere seen in training")
 
 # %% [markdown]
-# The package assigns a pair to a split by a **hash of its source**: equal sources end up in the same split, on every machine and in any order. About a twentieth of all sources become test data:
+# The package assigns a pair to a split by a **hash of its source**: equal sources end up in the same split, on every machine and in any order. (It doesn’t catch sources that differ in a comma, or different sources with the same translation.) About a twentieth of all sources become test data:
 
 # %%
 file = Path(tempfile.mkdtemp()) / "captions.tsv"

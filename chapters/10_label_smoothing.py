@@ -436,7 +436,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Back to the two models of the first figure. They are trained on a thousand sentence pairs of the pocket corpus, and tested on 300 others. We use the tokenizer of a third model, `pocket-small`, which comes with the course and was trained on far more sentences:
+# Back to the two models of the first figure. We train both again, on a thousand sentence pairs of the pocket corpus, and test them on 300 others, so the numbers can differ a little from those in the figure. We use the tokenizer of a third model, `pocket-small`, which comes with the course and was trained on far more sentences:
 
 # %%
 pretrained = transformer.load("pocket-small", precision="fp32")
@@ -623,7 +623,7 @@ Picture(
 # %% [markdown]
 # The accuracy on new sentences rises until the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
 #
-# The second model's *unsmoothed* loss (last column of the first table) is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
+# The second model's *unsmoothed* loss (last column of the first table of this section) is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
 
 # %%
 for name in ("hard targets", "label smoothing"):

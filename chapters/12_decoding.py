@@ -463,7 +463,7 @@ if stored.exists():  # not in Colab
     assert rows[2]["p_values"]["1"] == 0.02 and rows[64]["p_values"]["4"] == 0.01
 
 # %% [markdown]
-# Without a penalty, a wider beam does what it is meant to do: it finds more probable translations, with a mean log-probability that rises from −6.6 to −5.0. But **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are probably not due to chance ($p$ = 0.02 and 0.01 in a paired bootstrap test; see [Evaluation](13_evaluation.ipynb)). **The most probable translation need not be the best one.** With longer sentences than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found a clear loss for several language pairs.
+# Without a penalty, a wider beam does what it is meant to do: it finds more probable translations, with a mean log-probability that rises from −6.6 to −5.0. But **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.94. BLEU rises by 0.7 points from greedy search to a beam of 2, hardly changes up to a beam of 8, and then falls: with 64 beams it is half a point lower than with 4. Both differences are probably not due to chance ($p$ = 0.02 and 0.01 in sacreBLEU's paired bootstrap test, which is lenient; see [Evaluation](13_evaluation.ipynb)). **The most probable translation need not be the best one.** With longer sentences than our captions, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found a clear loss for several language pairs.
 
 # %% [markdown]
 # Why shorter? Every token lowers the log-probability, so a short translation has an advantage. In a narrow beam, an early `<eos>` rarely makes it into the top $k$; the wider the beam, the likelier it is that some prefix ends early and outscores all longer hypotheses. The remedy is **length normalisation**: divide the score by something that grows with the length. In §6.1, the paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144):
@@ -724,7 +724,7 @@ share = 0.1 * (8000 - 20) / 8000
 assert round(share, 3) == 0.1
 
 # %% [markdown]
-# Without a restriction the translations vary, but many contain tokens that make no sense. Together, the improbable tokens get a noticeable share of the probability, partly because of label smoothing, whose targets give a tenth to the tokens outside the top 20. At temperature 1.5 they get most of it, even after a correct prefix. Top-k and top-p cut off this tail and keep some variety; a low temperature shrinks it and leaves only a few different translations.
+# Without a restriction the translations vary, but many contain tokens that make no sense. Together, the improbable tokens get a noticeable share of the probability, partly because of label smoothing, whose targets give a tenth to the tokens outside the top 20 (for this caption, the model itself gives them 5%). At temperature 1.5 they get most of it, even after a correct prefix. Top-k and top-p cut off this tail and keep some variety; a low temperature shrinks it and leaves only a few different translations.
 #
 # But *die Tauben* comes out only about half of the time or less. Like greedy search, sampling chooses the article before it knows how probable the noun will be. For translation, beam search is better.
 #

@@ -539,7 +539,7 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. From what has become known since, three steps raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
+# The paper doesn't say. From what has become known since, three steps probably raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
 #
 # | model | sacreBLEU, `13a` | the paper's way | difference |
 # |---|---|---|---|
@@ -902,7 +902,7 @@ for name, gain in gains.items():
     print(f"{name}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
-# Here are the BLEU scores of the systems over the samples, and the gains over `baseline`:
+# The number after ± is the standard deviation over the samples; a 95% confidence interval reaches about twice as far to either side. Here are the BLEU scores of the systems over the samples, and the gains over `baseline`:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -1046,7 +1046,7 @@ for result in paired_bootstrap(greedy, beam, english):
     print(f"{result.metric:5}  p = {result.p_value:.3f}")
 
 # %% [markdown]
-# Even if they were three times as large, as by our definition, both would be far below 0.05. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
+# Even if our definition made them three times as large, as it did for reseeded, both would be far below 0.05. How many sentences does it take to see that? We cut the test set into parts and compute the gain on each:
 
 # %%
 for size in (50, 100, 250):
@@ -1064,7 +1064,7 @@ first = [bleu(s[:100], english[:100]).value for s in (greedy, beam)]
 assert first[0] > first[1] and low > 1  # greedy search wins on the first hundred
 
 # %% [markdown]
-# On the first hundred sentences, greedy search wins. **A small test set can't detect small differences:** to halve the noise, you need four times as many sentences.
+# On one of the parts of a hundred sentences, greedy search wins. **A small test set can't detect small differences:** to halve the noise, you need four times as many sentences.
 #
 # Keep two more limits in mind:
 #
@@ -1086,7 +1086,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # Learned metrics agree better with expert ratings than BLEU and chrF do. WMT, the field's yearly competition, titled its report of 2022 [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# But COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a download of about 2 GB. Find out whether it notices the extra *not* in translation B, after `pip install unbabel-comet`:
+# But COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a download of about 2 GB. Write A, B and C into `translations.en`, one per line, and the source and the reference three times each into `source.de` and `references.en`. Then find out whether it notices the extra *not* in translation B, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
@@ -1299,7 +1299,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # <details><summary>Answer</summary>
 #
-# Yes. Replace a correct translation in different words by the reference without its *not*. Or take translations that are too short, and append a word of nonsense to each: the brevity penalty then improves more than the precisions fall.
+# Yes. Replace a correct translation in different words by the reference without its *not*. Or take translations of half the right length, and append a word of nonsense to each: the brevity penalty then improves more than the precisions fall.
 #
 # </details>
 #

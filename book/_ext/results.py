@@ -130,7 +130,7 @@ def highlights(root: Path) -> list[Part]:
         translations = read(path)[-1]["translations"]
         judgements = read_judgements(root / "book" / "everyday_judgements.tsv")
         right = count_right({one: translations[one] for one in sentences}, judgements)
-        what = "[Everyday sentences](#results-everyday) translated correctly, in the judgement of a language model"
+        what = "[Everyday sentences](#results-everyday) translated correctly, English to German, in the judgement of a language model"
         lines.append([what, f"{right} of {len(sentences)}"])
     measured = [
         speed_ratios("train", [Measurement(**row) for row in benchmark["implementations"]])
@@ -140,9 +140,7 @@ def highlights(root: Path) -> list[Part]:
     ]
     name = f"train: {SAME_DROPOUT}"
     if ratios := [statistics.median(found[name]) for found in measured if name in found]:
-        what = (
-            "[Training speed](#results-speed) relative to `torch.nn.Transformer` with the same dropout, on one thread,"
-        )
+        what = "[Training speed](#results-speed) relative to `torch.nn.Transformer` with the same dropout and a large vocabulary, on one thread,"
         speeds = " and ".join(f"{ratio:.1f}" for ratio in sorted(ratios))
         lines.append([f"{what} for {len(ratios)} kinds of CPU", f"{speeds} ×"])
     if (path := folder / "gpu" / "ladder.json").exists():
@@ -454,8 +452,9 @@ def speed(root: Path) -> list[Part]:
             title += f", {', '.join(names)}"
         tables.append(folded(f"{title}: {cpu}, {threads} thread{'s' if threads > 1 else ''}", *found))
         if ratios:
-            alt = f"Our speed divided by that of other implementations, {cpu}, mean over the rounds: "
-            pictures.append(Picture(speed_plot(ratios, cpu), alt + describe(ratios, 2)))
+            alt = f"Our speed divided by that of other implementations, {cpu}, median over the rounds: "
+            medians = "; ".join(f"{label}: {statistics.median(values):.2f}" for label, values in ratios.items())
+            pictures.append(Picture(speed_plot(ratios, cpu), f"{alt}{medians}."))
     return [*pictures, *tables] or [MISSING]
 
 
@@ -776,7 +775,7 @@ def second_opinion(
     agreed = sum((first[pair] == RIGHT) == (verdict == RIGHT) for pair, verdict in second.items())
     twice = {pair[0]: pair[1] for pair in version["translations"].items() if pair in second}
     return (
-        f"\nThe second judge agreed with the first on {agreed} of {len(second)} translations. Of the {len(twice)} by "
+        f"\nThe second judge agreed with the first on {agreed} of {len(second)} different translations. Of the {len(twice)} by "
         f"the last version, the second found {count_right(twice, second)} right, and the first "
         f"{count_right(twice, first)}.\n"
     )

@@ -168,7 +168,7 @@ def test_the_second_judge_is_compared_with_the_first() -> None:
     second = dict(zip(pairs[:4], ("right", "unnatural", "another word", "right"), strict=True))
     last = {"translations": dict(pairs[:3] + pairs[4:])}
     assert second_opinion(first, second, last).strip() == (
-        "The second judge agreed with the first on 2 of 4 translations. Of the 3 by the last version, "
+        "The second judge agreed with the first on 2 of 4 different translations. Of the 3 by the last version, "
         "the second found 1 right, and the first 2."
     )
 
@@ -635,7 +635,7 @@ def test_speeds_are_compared_round_by_round(root: Path) -> None:
     path.write_text(json.dumps({**FACTS, "command": "transformer bench", "rounds": "2", "benchmarks": named}))
     picture, _ = section("speed", root)
     assert isinstance(picture, Picture)
-    assert picture.alt.replace("\xa0", " ").endswith("mean over the rounds: beam search: theirs: 1.25 ± 1.06.")
+    assert picture.alt.replace("\xa0", " ").endswith("median over the rounds: beam search: theirs: 1.25.")
     assert picture.figure.axes[0].get_title("left") == "A Fast Chip"
     (axes,) = picture.figure.axes
     assert {x for x, _ in np.asarray(axes.collections[0].get_offsets())} == {0.5, 2.0} and axes.get_xscale() == "log"
