@@ -394,7 +394,7 @@ Picture(
 #
 # Padding tokens are queries, too, and get outputs. Nothing uses these: every later attention layer hides their positions as keys, and the loss ignores them.
 #
-# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show all three masks for our first sentence.
+# A layer gets its mask as an argument, `self.attention(x, mask=mask)`, and uses it in all its heads. The package's `Transformer` makes the masks itself: `model(source, target)` finds the padding in the token ids. The grids show the masks of the table above for our first sentence.
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()

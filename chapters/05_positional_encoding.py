@@ -261,7 +261,7 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 # $$
 #
 # The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. In the paper, it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
-# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that the slowest pair then never completes a turn within a sequence of the usual length, so it distinguishes the beginning from the end.
+# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that, in a sequence of any usual length, some slow pair then completes a good part of a turn but not a whole one, so it distinguishes the beginning from the end.
 #
 # Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by a single degree. **Then choose a pair** to see its sine and cosine as waves.
 
@@ -475,7 +475,7 @@ assert torch.equal(weights.argmax(dim=-1), three_back)
 assert weights[range(3, 10), three_back[3:]].min() >= 0.99
 
 # %% [markdown]
-# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight:
+# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight, even more than before, because the scores of a narrower head are divided by 4 instead of 8:
 
 # %%
 narrow = p[:, :16]  # 8 pairs
@@ -611,7 +611,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
-# **Which one is best?** The choice can matter. On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Experiments](../book/experiments.md)). On the image captions, in a single short run, rotary positions gain almost two points as well.
+# **Which one is best?** The choice can matter. On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Experiments](../book/experiments.md)). On the image captions, in a single short run, rotary positions are almost two points better than sinusoidal ones.
 
 # %% tags=["remove-cell"]
 import json

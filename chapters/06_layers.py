@@ -697,7 +697,7 @@ assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 # %% [markdown]
 # **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
 #
-# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. At the end of this chapter, we'll see what that means for training.
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. At the end of this chapter, we'll see a post-norm model whose positions collapse during training, for another reason.
 
 # %% [markdown]
 # ## The decoder layer
@@ -1076,7 +1076,7 @@ print(f"product {math.prod(divisors):,.0f}")
 assert 20_000 < math.prod(divisors) < 200_000 and min(divisors) > 1.5
 
 # %% [markdown]
-# Together they divide the differences by tens of thousands, so hardly any difference is left. On the way back, the norms divide the gradient by the same factors. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# Together they divide the differences by tens of thousands, so hardly any difference is left. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):

@@ -304,7 +304,7 @@ logit_table(torch.tensor([0.0, 1, 1, -1]), toy_E)
 #
 # In PyTorch, the two assignments in our constructor are enough to tie the matrices. No transpose is needed: `nn.Embedding` and `nn.Linear` both store a matrix of shape (`vocab_size`, `d_model`). Afterwards, three names belong to one tensor: `state_dict()` lists all three, `parameters()` only the first.
 #
-# Tying has a strange consequence. Suppose that all sublayers output zero. Then the vector of `<bos>`, which includes its position, leaves the decoder almost as it entered: the layer norms rescale it, but hardly change its direction. Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
+# Tying has a strange consequence. Suppose that all sublayers output zero. Then the vector of `<bos>`, which includes its position, leaves the decoder almost as it entered: the layer norms rescale it, but with hundreds of dimensions they hardly change its direction (in the toy example we leave them out). Its dot product is largest with its own row of $E$, because a vector usually has a larger dot product with itself than with other vectors of similar length:
 
 # %%
 unchanged = toy_E[1] * 2 + sinusoidal_encoding(1, 4)[0]
@@ -454,7 +454,7 @@ with torch.no_grad():
     assert (large(source, target).argmax(dim=-1) == target).all(), "it copies"
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong. Ours is the worse of the two: compared with its large embeddings, its layers add little, so it also copies its input. So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong. Ours is the worse of the two: its linear layers keep PyTorch's default weights, which are smaller than the package's, so its layers add little, and it also copies its input. (More about this in the next section.) So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
 #
 # <details><summary>Where the half comes from</summary>
 #
@@ -695,7 +695,7 @@ Picture(
     ),
     caption=(
         "Three initialisations memorise a batch. The start with the worst loss "
-        "(0.02) recovers at once; the one whose loss looked fine (0.2) lags far behind."
+        "(0.02) catches up within twenty steps; the one whose loss looked fine (0.2) lags far behind."
     ),
 )
 
@@ -705,7 +705,7 @@ assert memorised["σ = 0.2"][-1] > 2.5
 assert memorised["σ = 0.02"][0] > 12 and memorised["σ = 0.02"][20] < 1
 
 # %% [markdown]
-# The start with $\sigma = 0.02$ is repaired at once, at least in this test: the optimiser, [Adam](11_training.ipynb), compensates for gradients that are merely small. The one with $\sigma = 0.2$ isn't, although its first loss looked perfectly normal. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier.
+# The start with $\sigma = 0.02$ is repaired within twenty steps, at least in this test: no layer's gradient vanishes, and the optimiser, [Adam](11_training.ipynb), compensates for the smaller ones of the encoder. The one with $\sigma = 0.2$ isn't, although its first loss looked perfectly normal. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored about three BLEU points lower on average than those that started with Xavier.
 #
 # ## Counting parameters
 #

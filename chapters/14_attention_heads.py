@@ -876,7 +876,7 @@ assert of_examples[0][0] == "Der Ingenieur das Tagebuch."
 assert of_examples[2][1] == "Dieser wilde Hund hat nicht nicht gewartet."
 
 # %% [markdown]
-# Without head 1, the model often leaves out a verb, here *versteht*. Without head 3, it repeats tokens.
+# Without head 1, the model often leaves something out, here the verb *versteht*. Without head 3, it repeats tokens.
 #
 # Without the noun head, are most of the wrong tokens determiners? Here are both counts, without each head of *encoder 2* in turn. *mean of head 4* is a **mean ablation**, which replaces the head's output by its mean over all tokens, because zeros are unusual inputs.
 
@@ -1390,7 +1390,7 @@ assert 0.7 < found / n_wrong < 0.82
 # %% [markdown]
 # ### Cross-attention as a word aligner
 #
-# Does cross-attention show which English word a German word translates? The pocket corpus comes with the **alignment** of each pair, the true links between words, called *gold links*. Let $A$ be the links that an **aligner** proposes, here a head, and $S$ the gold links. The **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
+# Does cross-attention show which English word a German word translates? The pocket corpus comes with the **alignment** of each pair, the true links between words, called *gold links*. Let $A$ be the links that an **aligner** proposes, here a head, and $S$ the gold links. If all links are certain, as here, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #

@@ -1372,7 +1372,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)) makes the KV cache smaller. (With many or long sequences, reading it takes most of the time of a decoding step.) Several query heads share one key head and one value head. `project` returns these few heads for the cache, in the shape (batch, groups, length, d_head); when decoding, `x` is the single token at `position`. `attend` repeats each for its query heads: with four heads in two groups, the first for heads 0 and 1. With as many groups as query heads, and the same weights, it is `MultiHeadAttention` again, which a hidden check confirms. With a single group, it is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)) makes the KV cache smaller. (With many or long sequences, reading it takes most of the time of a decoding step.) Several query heads share one key head and one value head. `project` returns these few heads for the cache, in the shape (batch, groups, length, d_head); when decoding, `x` is the single token at `position`. `attend` repeats each for its query heads: with four heads in two groups, the first for heads 0 and 1. With as many groups as query heads, and the same weights, it is `MultiHeadAttention` again. With a single group, it is called **multi-query attention** ([Shazeer, 2019](https://arxiv.org/abs/1911.02150)).
 
 
 # %%

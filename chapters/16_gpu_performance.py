@@ -1240,7 +1240,7 @@ assert b[1].activations > 0.5 * b[0].activations
 # - **The peak** comes between the forward and the backward pass, when all activations are in memory and the loss is computed.
 # - **Parameters:** only 12 of the 16 bytes count, because the gradients don't exist yet. Only in the last bar do those of the earlier batches exist.
 # - **Activations** (blue) shrink by less than half in bfloat16, because layer norms keep a float32 copy of their input.
-# - **The loss** (grey) is computed in chunks, as the next section explains. In bfloat16 it is larger, because the softmax needs additional copies in float32.
+# - **The loss** (grey) is computed in chunks, as explained below. In bfloat16 it is larger, because the softmax needs additional copies in float32.
 #
 # </details>
 #

@@ -163,7 +163,7 @@ from transformer.translator import Translator
 # %% [markdown]
 # ## The recipe
 #
-# The recipe `wmt14-base` is the sum of chapters 1 to 13. Settings in bold deviate from the paper, or the paper doesn't mention them ([all deviations](../book/deviations.md), with reasons):
+# The recipe `wmt14-base` is the sum of chapters 1 to 13, plus mixed precision from chapter 16. Settings in bold deviate from the paper, or the paper doesn't mention them ([all deviations](../book/deviations.md), with reasons):
 #
 # | setting | the paper | `wmt14-base` | chapter |
 # |---|---|---|---|
@@ -1102,7 +1102,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 
 # %% [markdown]
-# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. (On an H200, the base model needed at most 11.0 GB.) So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
+# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. (On an H200, the base model needed at most 11.0 GB in short runs on real text.) So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
 #
 # ### Several GPUs
 #

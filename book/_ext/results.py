@@ -130,7 +130,10 @@ def highlights(root: Path) -> list[Part]:
         translations = read(path)[-1]["translations"]
         judgements = read_judgements(root / "book" / "everyday_judgements.tsv")
         right = count_right({one: translations[one] for one in sentences}, judgements)
-        what = "[Everyday sentences](#results-everyday) translated correctly, English to German, in the judgement of a language model"
+        what = (
+            "[Everyday sentences](#results-everyday) translated correctly, English to German, "
+            "in the judgement of a language model"
+        )
         lines.append([what, f"{right} of {len(sentences)}"])
     measured = [
         speed_ratios("train", [Measurement(**row) for row in benchmark["implementations"]])
@@ -140,7 +143,10 @@ def highlights(root: Path) -> list[Part]:
     ]
     name = f"train: {SAME_DROPOUT}"
     if ratios := [statistics.median(found[name]) for found in measured if name in found]:
-        what = "[Training speed](#results-speed) relative to `torch.nn.Transformer` with the same dropout and a large vocabulary, on one thread,"
+        what = (
+            "[Training speed](#results-speed) relative to `torch.nn.Transformer` with the same dropout and a large "
+            "vocabulary, on one thread,"
+        )
         speeds = " and ".join(f"{ratio:.1f}" for ratio in sorted(ratios))
         lines.append([f"{what} for {len(ratios)} kinds of CPU", f"{speeds} ×"])
     if (path := folder / "gpu" / "ladder.json").exists():
@@ -775,8 +781,8 @@ def second_opinion(
     agreed = sum((first[pair] == RIGHT) == (verdict == RIGHT) for pair, verdict in second.items())
     twice = {pair[0]: pair[1] for pair in version["translations"].items() if pair in second}
     return (
-        f"\nThe second judge agreed with the first on {agreed} of {len(second)} different translations. Of the {len(twice)} by "
-        f"the last version, the second found {count_right(twice, second)} right, and the first "
+        f"\nThe second judge agreed with the first on {agreed} of {len(second)} different translations. "
+        f"Of the {len(twice)} by the last version, the second found {count_right(twice, second)} right, and the first "
         f"{count_right(twice, first)}.\n"
     )
 
