@@ -296,12 +296,12 @@ for gap in (0.0, 2.0, 4.0, 6.0, 8.0, 12.0):
 #
 # ★★☆ · 15 minutes
 #
-# In your own projects you will use PyTorch's loss, and the mistakes are then made around it. The function below computes the loss of a batch from the logits of the decoder. It runs without
+# In your own projects, you will use PyTorch's loss, and your mistakes will be in the code around it. The function below computes the loss of a batch from the logits of the decoder. It runs without
 # an error and returns a plausible number, but it has **three bugs**. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left. Each bug is in a different line, and changing that line is enough.
 #
 # `F.cross_entropy` expects logits of the shape (batch, vocab_size, length): the vocabulary comes second. With `reduction="none"` it returns the loss at each position.
 #
-# Look for the bugs by experiments with a known result. Three are easy here. A prediction that is certain and right should cost nothing. The mean shouldn't depend on the order of the
+# Look for the bugs by experiments with a known result. Three of these are easy here. A prediction that is certain and right should cost nothing. The mean shouldn't depend on the order of the
 # positions. And if all logits are equal, every token's loss is $\ln V$, where $V$ is the size of the vocabulary.
 #
 # <details><summary>Hint</summary>

@@ -828,8 +828,8 @@ add_bugs(
     Bug(
         "the loss depends on the order of the positions",
         "Take a sentence without padding, and reverse its positions in the logits and in the target, with `flip(1)`. "
-        "It is the mean over the same tokens, so it should stay the same, but it changes. Print `scores[0, :, 0]`: "
-        "does it contain the logits of the first position?",
+        "The loss is a mean over the same tokens, so it should stay the same, but it changes. Print "
+        "`scores[0, :, 0]`: does it contain the logits of the first position?",
         "logits.transpose(1, 2)",
         "logits.reshape(len(logits), -1, logits.size(1))",
     ),
