@@ -764,7 +764,28 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's have since the A100.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. We let it train a small model, also on a CPU, and start with a scale that is far too large:
+
+# %%
+classifier = torch.nn.Linear(64, 10)
+optimizer = torch.optim.SGD(classifier.parameters(), lr=0.5)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
+for i in range(1, 9):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.float16):
+        loss = F.cross_entropy(classifier(x), torch.arange(8))
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(classifier.parameters(), 1)
+    scaler.step(optimizer)
+    print(f"{i}: scale {scaler.get_scale():9,.0f}  loss {loss:.2f}")
+    scaler.update()
+
+# %% tags=["remove-cell"]
+assert scaler.get_scale() < 2**20 and loss < 1
+
+# %% [markdown]
+# While the gradients overflow, the loss stays the same: `scaler.step` changes no weight. The gradients are clipped after `unscale_`, because before that their norm is too large by the factor of the scale. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's have since the A100.
 #
 # <details><summary>TF32 and FP8: tensor cores for float32 and for 8-bit numbers</summary>
 #
@@ -1586,7 +1607,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # %% [markdown]
 # ## Exercises
 #
-# Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each has a hint, and a check that tells you what is wrong. None of them needs a GPU.
+# Seven blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, the gradient of several GPUs, and code with bugs to find. Each has a hint, and a check that tells you what is wrong. None of them needs a GPU.
 #
 # - In Colab, where the last cell grades your answers:
 #   [16_gpu_performance](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/16_gpu_performance.ipynb).

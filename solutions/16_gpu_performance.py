@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: making it fast on a GPU
 #
-# Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each is a few lines,
+# Seven blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, the gradient of several GPUs, and code with bugs to find. Each is a few lines,
 # and none of them needs a GPU.
 #
 # **First run the two code cells below**; in Colab, choose *File → Save a copy in Drive* before that. Then write your code where a cell says *not done yet*, and run the check below it. The
@@ -64,7 +64,8 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from exercises.checks.gpu_performance import check, given
 
@@ -389,6 +390,86 @@ def step_gradient(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> T
 check("step_gradient", step_gradient)
 
 # %% [markdown]
+# ## 7 · Find the bugs
+#
+# ★★★ · 20 minutes
+#
+# The function below trains a model in float16, with PyTorch's own `GradScaler`. Each step has several batches, whose gradients are added up (**gradient accumulation**). The loss to be minimised is the mean over all tokens of the step, and the gradient of the whole step is clipped to the norm `max_norm`.
+# The code runs without an error, and on most data the loss falls, but it has **three bugs**. Delete the line that says *not done yet*, repair the code, and run the check after each repair: it counts the bugs that are left.
+#
+# `scaler.scale` multiplies the loss by the scale, and `scaler.unscale_` divides the gradients by it. `scaler.update` adapts the scale for the next step, as your fifth blank does.
+#
+# Small experiments reveal the bugs, if you know their result beforehand. The hint suggests three. A call may look like this (float16 works on a CPU, too, only slowly):
+#
+# ```python
+# torch.manual_seed(0)  # the same weights and the same batch every time
+# model = nn.Linear(4, 5)
+# batch = torch.randn(8, 4), torch.randint(5, (8,))
+# print(train_with_loss_scaling(model, [[batch], [batch]], learning_rate=0.5, max_norm=0.1, scale=1024.0))
+# ```
+#
+# The call changes the model, so make a new one for each call.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# a step with all examples in one batch, and a step with the same examples in two batches of different sizes: the same loss?
+# a small max_norm, with a scale of 1 and with a scale of 1024: the same losses, apart from rounding?
+# two steps on the same batch with a scale so large that all gradients become infinite: what should the second loss be?
+# ```
+# </details>
+# <details><summary>Help: <code>unscale_() has already been called on this optimizer since the last update()</code></summary>
+#
+# The gradients of a step are unscaled once, after those of all its batches have been added up. And each step ends with `scaler.update()`.
+# </details>
+# <details><summary>Help: <code>No inf checks were recorded prior to update</code></summary>
+#
+# The scaler looks for infinite gradients in `scaler.unscale_`, or at the latest in `scaler.step`. One of them has to come before `scaler.update`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: train_with_loss_scaling
+def train_with_loss_scaling(
+    model: nn.Module,
+    steps: list[list[tuple[Tensor, Tensor]]],
+    learning_rate: float,
+    max_norm: float,
+    scale: float,
+) -> list[float]:
+    """Train in float16 with SGD, gradient accumulation, loss scaling and clipping; return the loss of each step.
+
+    model: states, (tokens, d_model) → logits, (tokens, vocab_size)
+    steps: for each step, its batches: states, (tokens, d_model), and the expected tokens, (tokens,), int64
+    scale: of the loss in the first step
+    returns: for each step, the mean loss of its tokens, before the weights change
+    """
+    ### BEGIN SOLUTION
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        optimizer.zero_grad()
+        step_loss = 0.0
+        n_tokens = sum(len(expected) for _, expected in batches)  # batches differ in size
+        for states, expected in batches:
+            with torch.autocast("cpu", torch.float16):
+                loss = F.cross_entropy(model(states), expected, reduction="sum") / n_tokens
+            scaler.scale(loss).backward()
+            step_loss += loss.item()
+        scaler.unscale_(optimizer)  # max_norm is a norm of the true gradients
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)  # skips the step if a gradient is infinite or NaN
+        scaler.update()
+        losses.append(step_loss)
+    return losses
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("train_with_loss_scaling", train_with_loss_scaling)
+
+# %% [markdown]
 # ## Which matrix products of the base model are memory-bound?
 #
 # There is nothing to fill in here. Your function finds out what limits the matrix products of the base model: *c* stands for compute-bound, *m* for memory-bound. (If the blank isn't done yet, the course's function is used instead.)
@@ -419,8 +500,8 @@ for n_tokens in (1, 64, 1024, 16_384):
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade gpu_performance` in a terminal
 # does the same.
 #
-# Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They call PyTorch's `GradScaler`, which does what your fifth blank does, and divide by the tokens of all batches
-# on all GPUs, as your sixth does.
+# Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They contain the step that you have just repaired, and divide by the tokens of all batches
+# on all GPUs, as your sixth blank does.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -9,9 +9,11 @@ from itertools import chain, combinations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.calls import Inputs
 from exercises.check import RefusedError, Topic
 from exercises.checks.two_mistakes import with_pairs
@@ -2765,3 +2767,182 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return step_gradient.reference(gradients, [[n[0]] * len(n) for n in n_tokens])
+
+
+# 7 --------------------------------------------------------------------------------------------------------------------
+
+Examples = tuple[Tensor, Tensor]
+"""States, (tokens, d_model), and the expected tokens, (tokens,), int64."""
+
+
+class _OverflowInBackward(torch.autograd.Function):
+    """The identity. A gradient that is too large for float16 becomes infinite, and no other is rounded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return torch.where(gradient.half().isinf(), gradient * math.inf, gradient)
+
+
+class _Float16Range(nn.Module):
+    """A linear model with the range of float16, but the precision of float32, so that all right answers agree."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(numbers(3, 4, seed=seed))
+
+    def forward(self, states: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return states @ _OverflowInBackward.apply(self.weight)  # type: ignore[no-untyped-call]
+
+    def __repr__(self) -> str:
+        return "a linear model whose gradients overflow beyond 65,504"
+
+
+def _step(*sizes: int, seed: int) -> list[Examples]:
+    """The batches of a step, with these numbers of tokens."""
+    return [
+        (numbers(size, 3, seed=seed + i), (4 * numbers(size, seed=seed + 50 + i)).long() % 4)
+        for i, size in enumerate(sizes)
+    ]
+
+
+@topic.exercise(
+    {  # batches of different sizes, no clipping, no scaling
+        "model": _Float16Range(0),
+        "steps": [_step(2, 5, seed=10), _step(4, 1, 2, seed=20)],
+        "learning_rate": 0.5,
+        "max_norm": 100.0,
+        "scale": 1.0,
+    },
+    {  # clipping
+        "model": _Float16Range(1),
+        "steps": [_step(4, seed=30), _step(3, seed=40)],
+        "learning_rate": 0.5,
+        "max_norm": 0.05,
+        "scale": 1024.0,
+    },
+    {  # every gradient overflows
+        "model": _Float16Range(2),
+        "steps": [_step(4, seed=50), _step(3, seed=60)],
+        "learning_rate": 0.5,
+        "max_norm": 100.0,
+        "scale": 2.0**40,
+    },
+    {  # the first gradients overflow, the later ones don't
+        "model": _Float16Range(3),
+        "steps": [_step(4, 2, seed=70 + i) for i in range(9)],
+        "learning_rate": 0.5,
+        "max_norm": 0.2,
+        "scale": 2.0**20,
+    },
+    differentiable=False,
+    insight="Unscale before you clip, and let the scaler take the step: it skips one whose gradients overflowed.",
+)
+def train_with_loss_scaling(
+    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
+) -> list[float]:
+    """SGD in mixed precision, with gradient accumulation, loss scaling and clipping; the loss of each step."""
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        optimizer.zero_grad()
+        step_loss = 0.0
+        n_tokens = sum(len(expected) for _, expected in batches)
+        for states, expected in batches:
+            with torch.autocast("cpu", torch.float16):
+                loss = F.cross_entropy(model(states), expected, reduction="sum") / n_tokens
+            scaler.scale(loss).backward()
+            step_loss += loss.item()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(step_loss)
+    return losses
+
+
+_LOSS = """    n_tokens = sum(len(expected) for _, expected in batches)
+    for states, expected in batches:
+        with torch.autocast("cpu", torch.float16):
+            loss = F.cross_entropy(model(states), expected, reduction="sum") / n_tokens"""
+
+
+def _other_loss(loss: str) -> str:
+    return f"""    for states, expected in batches:
+        with torch.autocast("cpu", torch.float16):
+            loss = {loss}"""
+
+
+add_bugs(
+    train_with_loss_scaling,
+    Bug(
+        "unequal batches are weighted wrongly",
+        "Take a step with a single batch of five examples. From the same weights, take one with the same examples in "
+        "two batches, of two and three. Both steps should have the same loss. Do they?",
+        _LOSS,
+        _other_loss("F.cross_entropy(model(states), expected) / len(batches)"),
+        (
+            WrongRepair(
+                "the sum over all tokens",
+                "Your loss is the sum over the tokens of a step, so it grows with their number. It should be their "
+                "mean: divide each batch's sum by the tokens of all batches of the step.",
+                _other_loss('F.cross_entropy(model(states), expected, reduction="sum")'),
+            ),
+            WrongRepair(
+                "the batches' means added up",
+                "You add up the mean losses of the batches. With two batches, the result is about twice as large as it "
+                "should be. Count each batch by its number of tokens.",
+                _other_loss("F.cross_entropy(model(states), expected)"),
+            ),
+            WrongRepair(
+                "divided by the tokens of the batch only",
+                "You divide each batch's sum by its own number of tokens, which gives the mean of the batch. Divide by "
+                "the tokens of all batches of the step.",
+                _other_loss('F.cross_entropy(model(states), expected, reduction="sum") / len(expected)'),
+            ),
+            WrongRepair(
+                "divided by the number of batches",
+                "You sum over the tokens, but divide by the number of batches. For the mean over the tokens, divide by "
+                "the tokens of all batches of the step.",
+                _other_loss('F.cross_entropy(model(states), expected, reduction="sum") / len(batches)'),
+            ),
+        ),
+    ),
+    Bug(
+        "the steps depend on the scale",
+        "Train twice from the same weights with a small `max_norm`, once with a scale of 1 and once with 1,024. The "
+        "losses should be the same, apart from rounding. Which line sees gradients that are still scaled?",
+        """scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)""",
+        """nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    scaler.unscale_(optimizer)""",
+        (
+            WrongRepair(
+                "never clipped",
+                "The gradients aren't clipped any more. Clip them, but at the moment when they have their true size.",
+                "scaler.unscale_(optimizer)",
+            ),
+        ),
+    ),
+    Bug(
+        "an overflow ruins the weights",
+        "Train for two steps on the same batch with an enormous scale, such as 2.0**40, so that the gradients become "
+        "infinite. A step with such gradients should change no weight. What is the loss of the second step?",
+        "scaler.step(optimizer)",
+        "optimizer.step()",
+        (
+            WrongRepair(
+                "two steps in one",
+                "Each good step is taken twice, by the scaler and by the optimizer. One of the two checks whether the "
+                "gradients have overflowed, so keep only that one.",
+                """scaler.step(optimizer)
+    optimizer.step()""",
+            ),
+        ),
+    ),
+)

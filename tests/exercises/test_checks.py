@@ -20,6 +20,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor, nn
@@ -875,6 +876,30 @@ def gradient_less_the_highest(logits: Tensor, q: Tensor) -> Tensor:
     return e / e.sum(-1, keepdim=True) - q
 
 
+def clipping_at_the_scale(
+    model: nn.Module, steps: Any, learning_rate: float, max_norm: float, scale: float
+) -> list[float]:
+    """Clip the scaled gradients by the scaled norm, and leave unscaling to the scaler's step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        all_tokens = sum(expected.numel() for _, expected in batches)
+        step_losses = []
+        for states, expected in batches:
+            with torch.autocast("cpu", torch.float16):
+                logits = model(states)
+            loss = F.cross_entropy(logits.float(), expected) * (len(expected) / all_tokens)
+            scaler.scale(loss).backward()
+            step_losses.append(loss.item())
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scaler.get_scale())
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        losses.append(sum(step_losses))
+    return losses
+
+
 def loss_with_ignore_index(logits: Tensor, target: Tensor, pad_id: int, smoothing: float) -> Tensor:
     criterion = nn.CrossEntropyLoss(ignore_index=pad_id, label_smoothing=smoothing)
     loss: Tensor = criterion(logits.flatten(0, 1), target.flatten())
@@ -1428,6 +1453,7 @@ OTHERS = [
     ("gradient", gradient_less_the_highest),
     ("mean_loss", mean_loss_by_selection),
     ("loss_from_logits", loss_with_ignore_index),
+    ("train_with_loss_scaling", clipping_at_the_scale),
     ("feed_forward", feed_forward_by_linear),
     ("stacks", stacks_by_reduce),
     ("unembed", unembed_by_linear),

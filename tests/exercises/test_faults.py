@@ -171,7 +171,7 @@ def test_a_changed_input_is_named(exercise: Exercise) -> None:
             change(arguments[position])
             return result
 
-        if name == "model" and exercise.name in ("train_model", "train_and_validate"):
+        if name == "model" and exercise.name in ("train_model", "train_and_validate", "train_with_loss_scaling"):
             assert judged(exercise, answer).startswith("`model` is not what it should be after the call\n")
         else:
             assert judged(exercise, answer).startswith(f"it changes its input `{name}`\nYour result is right, but ")

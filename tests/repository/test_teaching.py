@@ -42,3 +42,13 @@ def test_the_days_are_as_long_as_the_table_says() -> None:
     hours = [sum(sum(minutes[chapter]) for chapter in day.split()) / 60 for day in days]
     assert [round(2 * length) / 2 for length in hours] == [6.5, 5, 5]
     assert "about six and a half, five, and five hours" in PAGE
+
+
+def test_the_last_row_has_the_totals() -> None:
+    rows = [[cell.strip().replace(",", "") for cell in line.split("|")[1:-1]] for line in PAGE.splitlines()]
+    rows = [row for row in rows if len(row) == 5]
+    (total,) = (row for row in rows if row[0] == "**all**")
+    for column in (2, 3):
+        cells = [row[column] for row in rows if re.search(r"\d\d_", row[0])]
+        assert int(total[column]) == sum(int(cell or 0) for cell in cells)
+    assert total[4] == f"about {round((int(total[2]) + int(total[3])) / 60)} hours"
