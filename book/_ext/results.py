@@ -52,6 +52,8 @@ SAME_DROPOUT = "the same, with the paper's dropout"
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
+SPEEDRUN_GOAL, SPEEDRUN_SEEDS = 33.0, 3
+"""The BLEU that an entry to the speedrun must reach, as the mean of at least so many seeds."""
 SYNTHETIC = "synthetic sentences"
 TEST_SETS = {
     ("everyday", "test_tatoeba"): "short sentences",
@@ -114,6 +116,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "language-filter": language_filter,
         "live": live_models,
         "everyday-sentences": everyday_sentences,
+        "speedrun-records": speedrun_records,
     }
     return sections.get(name, partial(experiment, name=name))(root)
 
@@ -367,6 +370,31 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[lis
         parts.append(Picture(strip_plot(bleu, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(bleu)}"))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)], table([*header, "parameters", "seeds"], cells)
+
+
+def speedrun_records(root: Path) -> list[Part]:
+    """Return a table of the entries that keep the rules of the speedrun, the fastest first.
+
+    An entry is the runs ``NAME-SEED``: at least three finished ones, whose mean BLEU reaches the goal.
+    """
+    path = root / "book" / "results" / "captions-speedrun.json"
+    if not path.exists():
+        return [MISSING]
+    entries: dict[str, list[dict[str, Any]]] = {}
+    for row in read(path)["rows"]:
+        name, hyphen, seed = row["label"].rpartition("-")
+        if hyphen and seed == str(row["seed"]) and not row["failed"]:
+            entries.setdefault(name, []).append(row)
+    lines = []
+    for name, runs in entries.items():
+        bleu, minutes = Spread.of([three_scores(row)[1] for row in runs]), Spread.of([row["minutes"] for row in runs])
+        session = runs[0]["sessions"][0]
+        if bleu.n >= SPEEDRUN_SEEDS and bleu.mean >= SPEEDRUN_GOAL:
+            hardware = f"{session['machine']}; threads: {session['threads']}"
+            lines.append([name, minutes, bleu.text(), bleu.n, hardware, session["date"][:10], f"`{session['commit']}`"])
+    lines.sort(key=lambda line: line[1].mean)
+    cells = [[name, minutes.text(), *others] for name, minutes, *others in lines]
+    return [table(["entry", "minutes", "BLEU, beam 4", "seeds", "hardware", "date", "commit"], cells)]
 
 
 def learning_curves(rows: list[dict[str, Any]]) -> Row:

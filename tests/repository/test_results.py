@@ -116,6 +116,7 @@ OTHERS = (
     "language-filter",
     "live",
     "everyday-sentences",
+    "speedrun-records",
 )
 """The sections of the pages that are no experiments."""
 
@@ -195,6 +196,7 @@ def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
         "language-filter",
         "live",
         "everyday-sentences",
+        "speedrun-records",
     ],
 )
 def test_existing_files_can_be_shown(name: str) -> None:
@@ -522,6 +524,18 @@ def test_what_the_page_concludes() -> None:
     gained = {name.removeprefix("600-steps-"): bleu - short["600-steps"] for name, bleu in short.items()}
     assert min(gained[name] for name in ("no-dropout", "2-wider-layers", "warm-up-150")) > 1
     assert max(abs(gained[name]) for name in ("learning-rate-1.5", "smoothing-0.05")) < 0.3
+
+
+def test_entries_to_the_speedrun_keep_its_rules(root: Path) -> None:
+    slow = [{**row(f"slow-{seed}", seed, bleu, loss=2.0), "minutes": 9.0} for seed, bleu in ((1, 28), (2, 29), (3, 31))]
+    fast = [{**row(f"fast-{seed}", seed, 29.5), "minutes": 4.0 + seed / 10} for seed in (1, 2, 3)]
+    bad = [{**row(f"bad-{seed}", seed, 28.9), "minutes": 1.0} for seed in (1, 2, 3)]
+    few = [*(row(f"few-{seed}", seed, 40) for seed in (1, 2)), failed_row("few-3", 3), row("few-4", 5, 40)]
+    write_experiment(root, "captions-speedrun", [*slow, *bad, *few, *fast, row("adam", 1, 40)], log=True)
+    lines = [one for one in text(root, "speedrun-records").splitlines() if one.startswith("| ")]
+    assert [one.split()[1] for one in lines] == ["entry", "fast", "slow"]
+    assert line(text(root, "speedrun-records"), "fast")[1:4] == ["4.2 ± 0.1", "33.5 ± 0.0", "3"]
+    assert f"at least `{results.SPEEDRUN_GOAL}` BLEU" in PAGE and results.SPEEDRUN_SEEDS == 3
 
 
 def test_pretrained_models(root: Path) -> None:
