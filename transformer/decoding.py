@@ -101,8 +101,6 @@ def check_max_new_tokens(max_new_tokens: int | None) -> None:
 
 def _check_number(value: float, name: str, whole: bool = True) -> float:
     """Reject anything but a number, before it causes an error that doesn't name the argument."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
     is_number = isinstance(value, Integral if whole else Real)
     if not is_number or isinstance(value, bool):
         raise UserError(f"{name} must be a {'whole number' if whole else 'number'}; got {quote(value)}")

@@ -130,7 +130,9 @@ def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) 
     with pytest.raises(UserError, match="beam_size must be at least 1; got 0"):
         beam_search(tiny, source, beam_size=0)
     with pytest.raises(UserError, match=r"beam_size must be a whole number; got 2\.5"):
-        beam_search(tiny, source, beam_size=torch.tensor(2.5))  # type: ignore[arg-type]
+        beam_search(tiny, source, beam_size=2.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"beam_size must be a whole number; got tensor\(\[2\]\)"):
+        beam_search(tiny, source, beam_size=torch.tensor([2]))  # type: ignore[arg-type]
     with pytest.raises(UserError, match="beam_size must be a whole number; got True"):
         beam_search(tiny, source, beam_size=True)
     for length_penalty in (-1.0, float("nan"), float("inf")):
