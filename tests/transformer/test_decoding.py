@@ -41,11 +41,47 @@ def uncached_greedy(model: Transformer, source: Tensor, limit: int) -> list[int]
     return tokens
 
 
+@torch.inference_mode()
+def uncached_beam_search(
+    model: Transformer, source: Tensor, beam_size: int, length_penalty: float, limit: int
+) -> list[tuple[float, list[int]]]:
+    """Return the scores and tokens of all finished hypotheses, best first, without stopping early."""
+    prefixes: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
+    for length in range(1, limit + 1):
+        candidates: list[tuple[float, list[int]]] = []
+        for log_probability, tokens in prefixes:
+            log_probs = model(source, torch.tensor([[BOS, *tokens]]))[0, -1].log_softmax(-1).tolist()
+            possible = [EOS] if length == limit else set(range(len(log_probs))) - {PAD, BOS}
+            candidates += [(log_probability + log_probs[token], [*tokens, token]) for token in possible]
+        candidates.sort(reverse=True)
+        for log_probability, tokens in candidates[:beam_size]:
+            if tokens[-1] == EOS:
+                finished.append((log_probability / length_normalization(length, length_penalty), tokens[:-1]))
+        prefixes = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam_size]
+    return sorted(finished, reverse=True)
+
+
 def test_greedy_equals_greedy_without_cache_or_batch(tiny: Transformer, source: Tensor) -> None:
     translations = greedy_search(tiny, source)
     for row, tokens in zip(source, translations, strict=True):
         sentence = row[row != PAD][None]
         assert tokens == uncached_greedy(tiny, sentence, limit=sentence.size(1) + 50)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_beam_search_equals_one_without_cache_or_batch(
+    length_penalty: float, tiny: Transformer, source: Tensor
+) -> None:
+    for seed in range(2):
+        torch.manual_seed(seed)
+        tiny.reset_parameters()
+        tiny.unembedding.weight.data *= 2
+        together = beam_search(tiny, source, beam_size=3, length_penalty=length_penalty, n_best=3, max_new_tokens=6)
+        for row, hypotheses in zip(source, together, strict=True):
+            expected = uncached_beam_search(tiny, row[row != PAD][None], 3, length_penalty, limit=6)[:3]
+            assert [h.tokens for h in hypotheses] == [tokens for _, tokens in expected]
+            assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], rel=1e-4)
 
 
 def test_beam_of_one_is_greedy(tiny: Transformer, source: Tensor) -> None:
