@@ -1039,7 +1039,7 @@ if file.exists():  # not in Colab
     assert seconds == [23, 15]
 
 # %% [markdown]
-# In the package, `precision="int8"` does this in all linear layers. On the test sets of our models ([Speed](../book/speed.md)), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
+# In the package, `precision="int8"` does this in all linear layers. Only the largest integer of a weight is 63 instead of 127, so that CPUs without instructions for such products can compute them exactly in `float32`. On the test sets of our models ([Speed](../book/speed.md)), most translations stay the same, and BLEU hardly changes. On a CPU with instructions for such products (AVX512-VNNI), `everyday`, the course's model for everyday sentences, translated its 2,023 test sentences in 15 seconds instead of 23.
 
 # %% [markdown]
 # ## What goes wrong in practice
