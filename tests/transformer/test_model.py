@@ -1,6 +1,7 @@
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from transformer.config import PRESETS, Initialization, ModelConfig, Norm, Positions, Tying
 from transformer.data.tokenizer import BOS, PAD
@@ -189,6 +190,22 @@ def test_settings_out_of_range_are_rejected(wrong: dict[str, object], message: s
 def test_invalid_token_ids_are_rejected(tiny: Transformer, ids: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tiny.encode(ids)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_representations_stay_in_16_bits_although_a_gpu_computes_norms_in_float32(
+    norm: Norm, source: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nn.LayerNorm, "forward", lambda self, x: F.layer_norm(x.float(), x.shape[-1:]))
+    model = Transformer(ModelConfig(vocab_size=40, d_model=32, n_heads=4, d_ff=64, n_layers=2, norm=norm))
+    dtypes = set()
+    for layer in (*model.encoder, *model.decoder):
+        layer.register_forward_hook(lambda layer, inputs, output: dtypes.update((inputs[0].dtype, output.dtype)))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert nn.LayerNorm(32)(torch.zeros(1, 32)).dtype == torch.float32
+        memory, mask = model.encode(source)
+        dtypes |= {memory.dtype, model.decode(source, memory, mask).dtype}
+    assert dtypes == {torch.bfloat16}
 
 
 def test_logits_are_float32_in_every_precision(tiny: Transformer, source: Tensor) -> None:

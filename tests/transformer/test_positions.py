@@ -31,6 +31,11 @@ def test_rotation_by_hand() -> None:
     torch.testing.assert_close(rotated[2], torch.tensor(expected))
 
 
+def test_rotation_keeps_the_dtype() -> None:
+    for dtype in (torch.bfloat16, torch.float64):
+        assert rotate(torch.ones(3, 4, dtype=dtype), rotary_table(3, 4)).dtype == dtype
+
+
 @given(query=st.integers(0, 99), key=st.integers(0, 99), shift=st.integers(0, 100))
 def test_products_of_rotated_vectors_depend_only_on_the_distance(query: int, key: int, shift: int) -> None:
     q, k = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
