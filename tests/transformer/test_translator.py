@@ -34,6 +34,27 @@ def test_results_are_in_the_order_of_the_sentences() -> None:
     assert translator.translate_test_set(sentences, beam_size=1, length_penalty=0.0).texts == alone
 
 
+def test_a_batch_is_no_larger_than_its_longest_sentence_allows(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = []
+
+    def record(model: Transformer, source: torch.Tensor, limit: int | None) -> list[list[int]]:
+        shapes.append(source.shape)
+        return [[] for _ in source]
+
+    monkeypatch.setattr("transformer.translator.greedy_search", record)
+    translator.greedy_search(["a"] * 1000 + ["a b c d e f"] * 100)
+    assert sum(rows for rows, _ in shapes) == 1100 and len(shapes) < 4
+    assert max(rows * length for rows, length in shapes) <= 4096
+
+
+def test_only_sentences_that_are_too_long_are_truncated(translator: Translator) -> None:
+    longest, too_long = "abcdefgabcdefg", "abcdefgabcdefga"
+    assert [len(translator.tokenizer.encode(text)) for text in (longest, too_long)] == [15, 16]
+    assert translator.translate_test_set([longest, too_long, ""]).truncated == 1
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_mode_of_the_model_is_the_same_afterwards(translator: Translator, training: bool) -> None:
     translator.model.train(training)
