@@ -371,7 +371,7 @@ class Exercise:
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
-        special = what_is_special(self.name, of_wrong, of_right) if 2 * len(of_right) >= len(tests) else []
+        special = what_is_special(self.name, of_wrong, of_right) if 2 * len(of_right) >= len(tests) else None
         stops = any(actual.error for _, actual, _ in wrong)
         is_alone = relation is None and not stops
         found = [_describe_special_case(special, len(of_right), len(tests), is_alone)] if special else []
@@ -683,8 +683,8 @@ def _describe_without_effect(names: Sequence[str]) -> Finding:
     )
 
 
-def _describe_special_case(special: Sequence[str], n_right: int, n_tests: int, is_alone: bool) -> Finding:
-    text = f"Your result is right in {n_right} of {n_tests} tests. It is wrong only where {' and '.join(special)}."
+def _describe_special_case(special: str, n_right: int, n_tests: int, is_alone: bool) -> Finding:
+    text = f"Your result is right in {n_right} of {n_tests} tests. It is wrong only where {special}."
     return Finding("right, except in a special case", text + (" What should happen then?" if is_alone else ""))
 
 

@@ -130,25 +130,6 @@ def to_floats(x: Tensor, limit: int) -> list[float] | None:
     return list(map(float, x.detach().flatten().tolist()))
 
 
-def describe_tensor(x: Tensor) -> tuple[list[str], list[str], list[str]]:
-    """Return what may be special about a tensor among inputs, in three lists, the most telling first."""
-    if not x.numel():
-        return ["is empty"], [], []
-    telling = ["has a single entry"] if x.numel() == 1 else []
-    less = [f"has {x.dim()} {'axis' if x.dim() == 1 else 'axes'}"]
-    if x.dtype == torch.bool:
-        telling += ["is all True"] if x.all() else ["is all False"] if not x.any() else []
-        telling += ["has a row without any True"] if not x.any(-1).all() else []
-    elif x.is_floating_point():
-        telling += ["contains infinities"] if x.isinf().any() else []
-        telling += ["contains large numbers"] if (x[x.isfinite()].abs() > 50).any() else []
-        telling += [f"has the dtype {str(x.dtype).removeprefix('torch.')}"] if x.dtype != torch.float32 else []
-        less += ["is all zeros"] if not x.any() else ["contains 0"] if not x.all() else []
-    short = [name for axis, name in AXES.items() if x.dim() > -axis and x.size(axis) == 1]
-    less += [f"has an axis of length one, the {name}" for name in short]
-    return telling, less, ["isn't contiguous in memory"] if not x.is_contiguous() else []
-
-
 def equal_gradients(a: Tensor, b: Tensor, scale: float) -> bool:
     """Return whether two gradients are equal up to rounding, which grows with the largest gradient, the scale."""
     tolerance = 1e-2 if b.dtype == torch.float16 else 1e-4
