@@ -32,7 +32,7 @@ from transformer.files import read_rows
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import LINE_STYLES, Picture, Row
+from transformer.plots.style import Picture, Row
 from transformer.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
@@ -410,7 +410,6 @@ def learning_curves(rows: list[dict[str, Any]]) -> Row:
             groups.setdefault(GROUPS.get(group, group), {}).setdefault(line or group, []).append(finite)
     figures = []
     for group, lines in groups.items():
-        lines = dict(list(lines.items())[: len(LINE_STYLES)])
         steps = [point["step"] for point in max((c for runs in lines.values() for c in runs), key=len)]
         means, ends = {}, []
         for line, runs in lines.items():

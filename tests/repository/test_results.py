@@ -439,6 +439,8 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
     assert list(drawn.get_xdata()) == [1000, 3000] and list(drawn.get_ydata()) == [3, 3]
     cold = pre.figure.axes[0].lines[1].get_ydata()
     assert cold[0] == 1.5 and math.isnan(cold[1])
+    with pytest.raises(ValueError, match="4 lines; got 5"):  # none is left out
+        results.learning_curves([row(f"post, {label}", 1, 1) for label in "abcde"])
 
 
 def test_steps_and_minutes_to_the_same_loss() -> None:
