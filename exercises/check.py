@@ -182,7 +182,7 @@ class Exercise:
             return message
         difference = self._first_difference(answer)
         if difference is None:
-            return self._find_changed_input(answer) or self._find_wrong_gradient(answer) or self.look_closer(answer)
+            return self._find_hidden_fault(answer)
         number, actual = difference
         if _is_open(actual.error) or isinstance(actual.error, RefusedError):
             return str(actual.error)
@@ -200,13 +200,7 @@ class Exercise:
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""
-        find_faults = (
-            self._first_difference,
-            self._find_changed_input,
-            self._find_wrong_gradient,
-            self.look_closer,
-        )
-        return all(find_fault(answer) is None for find_fault in find_faults)
+        return self._first_difference(answer) is None and self._find_hidden_fault(answer) is None
 
     def rejects_mistakes(self) -> bool:
         """Return whether the check still rejects the named mistakes: if not, something has been tampered with."""
@@ -246,6 +240,10 @@ class Exercise:
             if not actual.equals(self._expected[number]):
                 return number, actual
         return None
+
+    def _find_hidden_fault(self, answer: Function) -> str | None:
+        """Return a message if something other than the results of an answer is wrong."""
+        return self._find_changed_input(answer) or self._find_wrong_gradient(answer) or self.look_closer(answer)
 
     def _find_changed_input(self, answer: Function) -> str | None:
         """Return a message if the call of a right answer leaves other inputs behind than the reference does."""
