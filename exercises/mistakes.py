@@ -15,7 +15,7 @@ MAX_BAR = 30
 
 KINDS = {
     NOT_DONE: NOT_DONE,
-    r"(it|its cell) stopped with (\w+)": r"\1 stopped with \2",
+    r"(it|its cell|your model) stopped with (\w+)": r"\1 stopped with \2",
     r".* has the shape \(": "the wrong shape",
     r".* has the dtype ": "the wrong dtype",
     r".* has wrong (numbers|entries), marked with": r"other wrong \1",
@@ -26,6 +26,12 @@ KINDS = {
     r"it returns .* values?, but should return ": "the wrong number of values",
     r"no gradient flows back to ": "no gradient",
     r"the gradient of `.*` (is wrong|contains NaN)": r"the gradient \1",
+    r"\d+ parameters get no gradient": "parameters get no gradient",
+    r"the training loss .*, worse than guessing": "the validation loss is worse than guessing",
+    r"the training loss .* stays near guessing": "the validation loss stays near guessing",
+    r"the training loss ends at ": "the training loss is much larger than the validation loss",
+    r"the training loss goes from ": "the training loss falls too little",
+    r"BLEU .* on unseen sentences, and the goal is ": "BLEU below the goal",
     r"it changes its input ": "it changes its input",
     r"`.*` is not what it should be after the call": "an input is not what it should be after the call",
     r"its cell was not run, because it uses": "its cell was not run, because it uses something forbidden",

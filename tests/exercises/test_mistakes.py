@@ -9,6 +9,7 @@ import torch
 
 from exercises.check import Exercise
 from exercises.checks import attention, decoding, masking
+from exercises.checks.train_your_own import _judge_curves
 from exercises.grade import Grade
 from exercises.mistakes import MAX_BAR, count_mistakes, histogram, mistake_name
 from exercises.notebooks import NOT_DONE, solution_sources, topic_of
@@ -72,6 +73,37 @@ def test_what_is_particular_to_an_answer_is_left_out(
     ],
 )
 def test_messages_of_the_grader_have_names_too(message: str, name: str) -> None:
+    assert mistake_name(message) == name
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "name"),
+    [
+        ([5.0, 1.0], [7.0, 8.0], "the validation loss is worse than guessing"),
+        ([90.0, 70.0], [5.0, 4.0], "the training loss is much larger than the validation loss"),
+        ([5.0, 2.0], [5.5, 5.6], "the validation loss stays near guessing"),
+        ([5.0, 4.9], [4.0, 3.5], "the training loss falls too little"),
+    ],
+)
+def test_a_training_that_fails_has_a_name_without_its_losses(
+    train: list[float], validation: list[float], name: str
+) -> None:
+    message = _judge_curves(train, validation, 6.0)
+    assert message is not None and mistake_name(message) == name
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("BLEU 31.4 on unseen sentences, and the goal is 40\nTrain for more epochs.", "BLEU below the goal"),
+        ("12 parameters get no gradient, such as `norm.weight`\nThey still", "parameters get no gradient"),
+        (
+            "your model stopped with IndexError: index out of range\nIt was",
+            "your model stopped with IndexError",
+        ),
+    ],
+)
+def test_a_model_that_fails_has_a_name_without_its_numbers(message: str, name: str) -> None:
     assert mistake_name(message) == name
 
 
