@@ -16,10 +16,7 @@ results. And an answer that trains a model is called only once: see `TrainingExe
 """
 
 import contextlib
-import inspect
 import itertools
-import re
-import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -28,76 +25,32 @@ from unittest import mock
 
 from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_inputs
 from exercises.compare import describe_difference, equal, same_kind, type_with_article
-from exercises.errors import RefusedError as RefusedError  # the checks import it from here
-from exercises.errors import explain
+from exercises.errors import RefusedError, explain
 from exercises.formatting import format_inputs, format_shapes, format_value
 from exercises.fresh_inputs import fresh_inputs
 from exercises.help import find_help
 from exercises.limits import MAX_SECONDS, LimitReached, limited
+from exercises.messages import (
+    CONSTANT,
+    NOT_REPEATABLE,
+    RANDOM,
+    STALE,
+    TAMPERED,
+    TRACKED_INPUT,
+    describe_changed_input,
+    describe_error,
+    describe_gradients,
+    describe_special_case,
+    describe_unused,
+    describe_without_effect,
+    without_paths,
+)
 from exercises.notebooks import NOT_DONE
 from exercises.relations import ENDS_WRONG, Finding, Wrong, find_nan, find_relation
 from exercises.special_cases import what_is_special
-from exercises.tensors import equal_gradients, is_module, is_tensor, seeded, tables_side_by_side
+from exercises.tensors import is_module, is_tensor, seeded
 from exercises.unused import global_names, read_arguments, unused_arguments
 from transformer.errors import quote
-
-TAMPERED = (
-    "the check can no longer tell right answers from wrong ones\n"
-    "Something it depends on has been replaced: a function of PyTorch, of Python, or of the check itself. Restart the "
-    "kernel and run the notebook without that change."
-)
-
-STALE = (
-    "it returns the result of an earlier call\n"
-    "The inputs had the same shapes then, but different contents. Does your code keep results in a cache or a global "
-    "variable?"
-)
-
-NOT_REPEATABLE = (
-    "it gives a different result when it is called again\n"
-    "For the same inputs, the first call gave the right result. Something is left over from earlier calls: look for "
-    "global variables and for default arguments that your code changes."
-)
-
-RANDOM = Finding(
-    "another result each time",
-    "Your code draws random numbers, or makes a new layer, such as `nn.Linear`, whose weights are random at first. "
-    "Nothing may be random here: compute the result from the arguments alone.",
-)
-
-TRACKED_INPUT = (
-    "it changes its input `{name}`\n"
-    "Your result is right, but you have switched on gradients for the tensor that was passed to you. From now on "
-    "PyTorch records what the rest of the program computes from it. Make a tensor of your own: `detach` returns one "
-    "that shares its numbers."
-)
-
-NO_GRADIENT = (
-    "Your result is right, but a model with this code could not learn through it. Something cuts the gradient off: "
-    "look for `torch.no_grad()`, `detach()`, `.data`, `.item()`, `float()`, `tolist()`, `numpy()`, `torch.tensor(…)`, "
-    "`nn.Parameter(…)` and `from_pretrained(…)`, and compute with the tensors themselves."
-)
-
-WRONG_GRADIENT = (
-    "Your result is right, but part of your code is treated as a constant, so a model would be trained with a wrong "
-    "gradient. Look for `torch.no_grad()`, `detach()`, `.data`, `.item()` and, in an embedding, `padding_idx`."
-)
-
-NAN_GRADIENT = (
-    "Your result is right, but training would fail at the first step. Look for a root, a logarithm or a division of "
-    "numbers that can be 0, or for infinities that you replace afterwards: replace them first."
-)
-
-CONSTANT = (
-    "a result without a gradient\n"
-    "Your result is right, but here it is a constant, and `backward` stops with an error if a loss doesn't depend on "
-    "the model. Compute it from the inputs in every case, even if it is 0."
-)
-
-NO_BACKWARD = (
-    "Your result is right, but PyTorch can't compute its gradient. Use tensor operations only, and make new tensors "
-    "rather than change those that earlier results depend on."
-)
 
 
 class WrongAnswerError(AssertionError):
@@ -254,7 +207,7 @@ class Exercise:
                 is_function = callable(inputs[name]) and not is_module(inputs[name])
                 if is_tensor(actual[name]) and equal(actual[name], expected[name]) and actual[name].requires_grad:
                     return TRACKED_INPUT.format(name=name)
-                return _describe_changed_input(name, is_meant, is_function)
+                return describe_changed_input(name, is_meant, is_function)
         return None
 
     def _find_wrong_gradient(self, answer: Function) -> str | None:
@@ -265,7 +218,7 @@ class Exercise:
             has_gradient = any(gradient.any() for gradient in expected.gradients.values())
             if has_gradient or expected.requires_grad:
                 actual = self._call(answer, inputs, with_gradients=True)
-                if has_gradient and (message := _describe_gradients(answer, actual, expected)):
+                if has_gradient and (message := describe_gradients(answer, actual, expected)):
                     return message
                 if expected.requires_grad and not (actual.requires_grad or actual.error):
                     return "\n".join([CONSTANT, "", "on this input:", *format_inputs(inputs)])
@@ -343,7 +296,7 @@ class Exercise:
         found = [] if only_form else self._find_causes(answer, tests, wrong)
         text = [finding.text for finding in found]
         if error := actual[number].error:
-            what = _describe_error(answer, error)
+            what = describe_error(answer, error)
             return "\n".join([what, *filter(None, [self._explain_error(error)]), *text]) + failure.removeprefix(what)
         return "\n".join([found[0].title, *text, "", failure]) if found else failure
 
@@ -365,18 +318,18 @@ class Exercise:
         unused = unused_arguments(run_reference, run_answer, inputs_of_tests) if can_ignore else []
         read = read_arguments(answer, [*inputs_of_tests[0]])
         if not_read := [name for name in unused if read is None or name not in read]:
-            return [_describe_unused(not_read, is_certain=read is not None)]
+            return [describe_unused(not_read, is_certain=read is not None)]
         of_wrong, of_right = (
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
         special = what_is_special(self.name, of_wrong, of_right) if 2 * len(of_right) >= len(tests) else None
         stops = any(actual.error for _, actual, _ in wrong)
         is_alone = relation is None and not stops
-        found = [_describe_special_case(special, len(of_right), len(tests), is_alone)] if special else []
+        found = [describe_special_case(special, len(of_right), len(tests), is_alone)] if special else []
         if not found and relation is None:
             relation = self._explain_nan(*wrong[0])
         if unused and not found and relation is None and not stops:
-            return [_describe_without_effect(unused)]
+            return [describe_without_effect(unused)]
         return [*found, *([relation] if relation else [])]
 
     def _explain_nan(self, inputs: Inputs, actual: CallResult, expected: CallResult) -> Finding | None:
@@ -437,7 +390,7 @@ class Exercise:
         are_slices = number >= len(self.inputs) and any(map(is_tensor, inputs.values()))
         heading = "on this input" + (" (the tensors are slices of larger ones):" if are_slices else ":")
         if actual.error:
-            lines = [_describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
+            lines = [describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
         else:
             difference = describe_difference(self.results, actual.results, expected.results)
             may_be_none = len(self.results) == 1 and any(case.results[0] is None for case in self._expected)
@@ -445,7 +398,7 @@ class Exercise:
                 difference = [f"it returns None, but should return {format_value(expected.results[0])}"]
             lines = [*difference, "", heading, *format_inputs(inputs)]
         if actual.printed:
-            printed = _without_paths(actual.printed[:2000]).splitlines()
+            printed = without_paths(actual.printed[:2000]).splitlines()
             lines += ["", "your code printed"] + ["  " + line for line in printed[:10]]
         return "\n".join(lines)
 
@@ -473,7 +426,7 @@ class TrainingExercise(Exercise):
             is_for_learner = _is_open(result.error) or isinstance(result.error, RefusedError)
             if is_for_learner:
                 return str(result.error)
-            return "\n".join(filter(None, [_describe_error(answer, result.error), self._explain_error(result.error)]))
+            return "\n".join(filter(None, [describe_error(answer, result.error), self._explain_error(result.error)]))
         try:
             return self.examine(result.results[0])
         except Exception as error:
@@ -632,98 +585,3 @@ class Given:
 def _is_open(error: BaseException | None) -> bool:
     """Return whether an answer raised the exception of a blank that has not been filled in."""
     return isinstance(error, NotImplementedError) and str(error).startswith(NOT_DONE)
-
-
-def _without_paths(text: str) -> str:
-    """Return a text without the paths in PyTorch's warnings: of a temporary file, and of where PyTorch was built."""
-    text = re.sub(r"^\S+:\d+: (?=\w*Warning: )", "", text, flags=re.MULTILINE)
-    return re.sub(r" *\(Triggered internally at [^()]*\)", "", text)
-
-
-def _describe_error(answer: Function, error: BaseException) -> str:
-    """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
-    message = [line for line in _without_paths(str(error)).splitlines() if line.strip()]
-    text = "\n".join([f"it stopped with {type(error).__name__}: {''.join(message[:1])}", *message[1:3]])
-    function = inspect.unwrap(vars(answer).get("__init__", answer) if isinstance(answer, type) else answer)
-    file = function.__code__.co_filename if hasattr(function, "__code__") else None
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    if frames:
-        line = f": {frames[-1].line}" if frames[-1].line else ""  # a cell magic such as %%time hides it
-        text += f"\nin line {frames[-1].lineno} of its cell{line}"
-    return text
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the names as code: `a`, `b` and `c`."""
-    *first, last = (f"`{name}`" for name in names)
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _describe_unused(names: Sequence[str], is_certain: bool) -> Finding:
-    listed, verb = _listed(names), "is" if len(names) == 1 else "are"
-    uses = f"doesn't use {listed}" if len(names) == 1 else f"uses none of {listed}"
-    uses = f"uses neither {listed.replace(' and ', ' nor ')}" if len(names) == 2 else uses
-    start = f"Your code {uses}" if is_certain else f"Your result stays the same whatever {listed} {verb}"
-    return Finding(
-        "an argument isn't used",
-        f"{start}. Is a step missing, or is something else in its place, such as a fixed number?",
-    )
-
-
-def _describe_without_effect(names: Sequence[str]) -> Finding:
-    listed = _listed(names)
-    its, values, are, them = ("its", "value", "is", "it") if len(names) == 1 else ("their", "values", "are", "them")
-    return Finding(
-        "an argument makes no difference",
-        f"Your code uses {listed}, but in the tests your result doesn't depend on {its} {values}. Do you use only "
-        f"{its} shape or type? {are.capitalize()} {its} {values} used only after the result is complete? "
-        f"Or does a later line overwrite what you computed from {them}?",
-    )
-
-
-def _describe_special_case(special: str, n_right: int, n_tests: int, is_alone: bool) -> Finding:
-    text = f"Your result is right in {n_right} of {n_tests} tests. It is wrong only where {special}."
-    return Finding("right, except in a special case", text + (" What should happen then?" if is_alone else ""))
-
-
-def _describe_changed_input(name: str, is_meant_to_change: bool, is_function: bool) -> str:
-    if is_meant_to_change:
-        return (
-            f"`{name}` is not what it should be after the call\n"
-            "The result is right, but the call should leave other values behind. Is a step missing at the end, or is "
-            "there one too many?"
-        )
-    if is_function:
-        return (
-            f"it changes a list that `{name}` keeps\n"
-            f"Your result is right, but `{name}(…)` returns its own list, not a copy, and your code changes it. Make a "
-            "new list: write `x = x + y` rather than `x += y`."
-        )
-    return (
-        f"it changes its input `{name}`\n"
-        f"Your result is right, but after the call `{name}` is no longer what it was, and the rest of the program may "
-        "still need it. Make something new instead: write `x = x + y` rather than `x += y`, don't assign to parts of "
-        "an input, and don't call methods that change it, such as `append`, `pop` or those whose names end in `_`."
-    )
-
-
-def _describe_gradients(answer: Function, actual: CallResult, expected: CallResult) -> str | None:
-    """Return a message if gradients are missing or wrong."""
-    if actual.error:
-        return f"no gradient can be computed\n{NO_BACKWARD}\n{_describe_error(answer, actual.error)}"
-    scale = max(float(gradient.abs().max()) for gradient in expected.gradients.values() if gradient.numel())
-    wrong = [
-        name
-        for name, gradient in expected.gradients.items()
-        if not equal_gradients(actual.gradients[name], gradient, scale)
-    ]
-    if not wrong:
-        return None
-    if missing := [name for name in wrong if not actual.gradients[name].any()]:
-        names = ", ".join(f"`{name}`" for name in missing[:3]) + (" and others" if len(missing) > 3 else "")
-        return f"no gradient flows back to {names}\n{NO_GRADIENT}"
-    name = wrong[0]
-    yours, right = actual.gradients[name], expected.gradients[name]
-    if yours.isnan().any() and not right.isnan().any():
-        return f"the gradient of `{name}` contains NaN\n{NAN_GRADIENT}"
-    return "\n".join([f"the gradient of `{name}` is wrong", WRONG_GRADIENT, *tables_side_by_side(yours, right)])

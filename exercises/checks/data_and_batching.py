@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from exercises.bugs import Bug, WrongRepair, add_bugs
-from exercises.check import RefusedError, Topic
+from exercises.check import Topic
 from exercises.compare import equal
+from exercises.errors import RefusedError
 from exercises.relations import Finding, Wrong
 from exercises.tensors import is_tensor
 from transformer.data.batching import Sequences, collate

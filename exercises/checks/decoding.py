@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from exercises.bugs import Bug, WrongRepair, add_bugs
-from exercises.check import RefusedError, Topic
+from exercises.check import Topic
 from exercises.compare import type_with_article
+from exercises.errors import RefusedError
 from exercises.tensors import is_tensor
 from transformer import decoding
 

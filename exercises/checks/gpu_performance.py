@@ -15,8 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.calls import Inputs
-from exercises.check import RefusedError, Topic
+from exercises.check import Topic
 from exercises.checks.two_mistakes import with_pairs
+from exercises.errors import RefusedError
 from exercises.restrictions import BUILT_IN, forbid
 from exercises.tensors import numbers
 from transformer.attention import attention

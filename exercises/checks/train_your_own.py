@@ -23,8 +23,9 @@ from matplotlib.lines import Line2D
 from sacrebleu import corpus_bleu, corpus_chrf
 from torch import Tensor, nn
 
-from exercises.check import RefusedError, Topic
+from exercises.check import Topic
 from exercises.compare import type_with_article
+from exercises.errors import RefusedError
 from exercises.relations import Finding, Wrong
 from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from exercises.calls import call
-from exercises.check import NO_GRADIENT, NOT_REPEATABLE, STALE, Exercise, Topic
+from exercises.check import Exercise, Topic
 from exercises.compare import equal
 from exercises.fresh_inputs import fresh_inputs
+from exercises.messages import NO_GRADIENT, NOT_REPEATABLE, STALE
 from tests.exercises.test_checks import EXERCISES
 
 FUNCTIONS = [exercise for exercise in EXERCISES if exercise.observe is None]
