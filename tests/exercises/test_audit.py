@@ -54,3 +54,8 @@ def run(code: str, folder: Path) -> str:
 def test_files_are_changed_in_the_own_folder_only(change: str, tmp_path: Path) -> None:
     assert run(change, tmp_path / "outside") == "an answer can't change files while it is graded\n"
     assert run(change.replace("outside / ", ""), tmp_path / "inside") == ""
+
+
+def test_a_folder_whose_name_begins_like_that_of_the_own_one_is_another(tmp_path: Path) -> None:
+    (tmp_path / "own-too").mkdir()
+    assert run("open('../own-too/new', 'w')", tmp_path) == "an answer can't change files while it is graded\n"

@@ -52,8 +52,9 @@ def test_csv_has_a_column_for_each_blank() -> None:
     ]
 
 
-def test_no_name_of_a_file_is_a_formula() -> None:
-    name = '=HYPERLINK("x").ipynb'
+@pytest.mark.parametrize("start", list("=+-@"))
+def test_no_name_of_a_file_is_a_formula(start: str) -> None:
+    name = f'{start}HYPERLINK("x").ipynb'
     (row,) = csv.DictReader(as_csv([Grade(Path(name), "", {}, f"{name} is not a notebook")]).splitlines())
     assert (row["notebook"], row["failure"]) == (f"'{name}", f"'{name} is not a notebook")
 
