@@ -57,7 +57,7 @@ def reveal(path: Path, blank: Blank, file: Path) -> list[str]:
     """
     shown = _read(file)
     key = str(path.resolve())
-    count = min(max(shown.get(key, {}).get(blank.name, 0), 0) + 1, len(blank.hint))
+    count = min(shown.get(key, {}).get(blank.name, 0) + 1, len(blank.hint))
     shown.setdefault(key, {})[blank.name] = count
     note = [f"To start again with all hints, delete {file}."] if count == len(blank.hint) > 0 else []
     try:
