@@ -85,6 +85,15 @@ def test_a_save_without_new_answers_is_not_graded(path: Path, quick_grades: list
     assert len(quick_grades) == 1
 
 
+def test_the_answers_to_compare_with_are_those_of_the_last_grading(path: Path, quick_grades: list[str]) -> None:
+    blank = path.read_text("utf-8")
+    session(path, lambda: fill(path, RIGHT), path.touch)
+    assert len(quick_grades) == 2
+    fill(path, RIGHT)
+    session(path, lambda: path.write_text(blank, "utf-8"), lambda: fill(path, RIGHT))
+    assert len(quick_grades) == 2 + 3
+
+
 def test_a_save_during_the_grading_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graded: list[str] = []
 
