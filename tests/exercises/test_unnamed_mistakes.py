@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from matplotlib.figure import Figure
 from sacrebleu import corpus_bleu
 from torch import Tensor, nn
 
+from exercises.calls import call
 from exercises.check import Exercise, Topic
 from exercises.compare import equal
 from exercises.errors import EXPLANATIONS, explain
 from exercises.relations import Wrong, find_relation
 from exercises.special_cases import SPECIAL_CASES, is_case, what_is_special
 from exercises.tensors import seeded
+from exercises.unused import unused_arguments
 from tests.exercises.test_checks import ALL
 from transformer.masks import causal_mask
 
@@ -418,6 +421,16 @@ def test_an_argument_that_is_not_used_is_named() -> None:
         return x**2 + part()
 
     assert str(scaled.judge(in_a_part_of_its_own)).splitlines()[0] == "an argument makes no difference"
+
+
+def test_one_call_is_not_enough_to_say_that_an_argument_is_not_used() -> None:
+    def doubled_if(x: int, twice: bool) -> int:
+        return 2 * x if twice else x
+
+    inputs = [{"x": 1, "twice": True}, {"x": 5, "twice": False}]
+    runs = partial(call, doubled_if), partial(call, lambda x, twice: x)
+    assert unused_arguments(*runs, inputs[:1]) == []
+    assert unused_arguments(*runs, inputs) == ["twice"]
 
 
 def test_a_list_that_ends_too_early_is_told_before_an_argument_that_is_not_used() -> None:
