@@ -62,7 +62,7 @@ def limited(seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY) -> Iterator[
 def _limited_time(seconds: float) -> Iterator[None]:
     is_main = threading.current_thread() is threading.main_thread()
     has_timers = sys.platform not in ("win32", "emscripten")
-    if not has_timers or not is_main or signal.getitimer(signal.ITIMER_PROF)[0]:
+    if not has_timers or not is_main or _has_limit():
         yield
         return
     end = time.thread_time() + seconds
@@ -81,6 +81,11 @@ def _limited_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
+
+
+def _has_limit() -> bool:
+    """Return whether a time limit is running: an outer one, or that of `start`, which uses the other timer."""
+    return any(signal.getitimer(timer)[0] for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL))
 
 
 @contextlib.contextmanager

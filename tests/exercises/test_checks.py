@@ -2408,18 +2408,22 @@ def test_only_the_main_threads_time_counts() -> None:
             finished.set()
 
 
-def test_a_stricter_limit_remains() -> None:
+@pytest.mark.parametrize(
+    ("signal_number", "timer"), [(signal.SIGPROF, signal.ITIMER_PROF), (signal.SIGALRM, signal.ITIMER_REAL)]
+)
+@pytest.mark.parametrize("seconds", [0.05, 60])
+def test_a_limit_that_is_already_running_stays_in_force(signal_number: int, timer: int, seconds: float) -> None:
     def stop(*_: Any) -> None:
         raise LimitReached("the outer limit")
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, 0.2)
+    before = signal.signal(signal_number, stop)
+    signal.setitimer(timer, 1)
     try:
-        with pytest.raises(LimitReached, match="the outer limit"), limits.limited(seconds=60):
+        with pytest.raises(LimitReached, match="the outer limit"), limits.limited(seconds):
             endless()
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(timer, 0)
+        signal.signal(signal_number, before)
 
 
 def test_unknown_exercise() -> None:
