@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -304,6 +305,18 @@ def test_a_second_run_does_only_what_is_missing(ran: Path, small: Experiment, mo
     assert scored == [1], "only the missing score is computed"
     assert [row["label"] for row in rows(ran)] == ["small, stable", "unstable"]
     assert rows(ran)[1]["failed"] == "unstable again"
+    (ran / "tiny.json").write_bytes(before)
+
+
+def test_a_failed_run_is_tried_again_with_other_settings(
+    ran: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, trained = (ran / "tiny.json").read_bytes(), []
+    variants = {"unstable": [*TINY, *UNSTABLE, "--training.warmup-steps", "2"]}
+    monkeypatch.setitem(EXPERIMENTS, "tiny", replace(small, variants=variants))
+    monkeypatch.setattr(experiments, "_train", lambda words, *_: trained.append(words) or "unstable again")
+    list(experiments.run("tiny", ran / "runs", ran))
+    assert len(trained) == 1 and rows(ran)[0]["failed"] == "unstable again"
     (ran / "tiny.json").write_bytes(before)
 
 
