@@ -103,8 +103,6 @@ def what_is_special(blank: str, wrong: Sequence[Inputs], right: Sequence[Inputs]
         wrong: the inputs for which an answer is wrong.
         right: those for which it is right.
     """
-    if not wrong or len(right) < 2:
-        return None
     for case in SPECIAL_CASES.get(blank, ()):
         if all(is_case(case, inputs) for inputs in wrong) and not any(is_case(case, inputs) for inputs in right):
             return case

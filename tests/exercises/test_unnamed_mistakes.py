@@ -181,6 +181,8 @@ def test_lists_texts_and_dicts(yours: Any, expected: Any, found: str) -> None:
 def test_what_is_special_about_the_inputs() -> None:
     short, long = [{"c": 4, "r": 6}, {"c": 8, "r": 16}], [{"c": 9, "r": 9}, {"c": 12, "r": 9}]
     assert what_is_special("brevity_penalty", short, long) == "`c` is smaller than `r`"
+    assert what_is_special("brevity_penalty", long[1:], [*short, long[0]]) == "`c` is larger than `r`"
+    assert what_is_special("brevity_penalty", long[:1], [*short, long[1]]) == "`c` and `r` are equal"
     right: list[dict[str, Any]] = [{"symbols": ["a", "b"]}, {"symbols": ["c"]}]
     assert what_is_special("decode", [{"symbols": []}], right) == "`symbols` is empty"
     assert what_is_special("decode", [{"symbols": []}, {"symbols": ["d"]}], right) is None
