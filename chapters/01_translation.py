@@ -144,7 +144,7 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# A word-by-word translation of the second would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, whose translation determines its gender. (The head in the figure attended almost only to *hat*; others can attend to the rest.)
+# A word-by-word translation of the second would be wrong. English puts *food* before *in the kitchen*; German reverses the two and places them between the two parts of its verb. A German word can also depend on several English ones: *einem* on *a*, on *with*, which determines its case, and on *hat*, whose translation determines its gender.
 #
 # ## Encoder and decoder
 #
@@ -184,7 +184,7 @@ print(ids)
 print(*tokenizer.pieces(translator.encode("Two skateboarders are smiling.")))
 
 # %% [markdown]
-# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of the vocabulary. The selected row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer, `nn.Embedding`, which only looks up rows:
+# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model uses it as an index into a table with one row for each token of the vocabulary. The selected row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random and are trained along with everything else, so tokens used in similar ways tend to end up with similar vectors. In PyTorch the table is a layer, `nn.Embedding`, which only looks up rows:
 
 # %%
 table = model.source_embedding.weight  # (vocab_size, d_model)
@@ -199,7 +199,7 @@ assert ids[1] == 228 and ids[5] == 662 and len(ids) == 8
 assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
-# The figure shows these two steps and the encoder. Each coloured strip shows the first 12 numbers of a vector. Follow *dog*: its id selects row 228 of the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder: they have the same shape but different values.
+# The figure shows these two steps and the encoder. Each coloured strip shows the first 12 numbers of a vector. Follow *dog*: its id selects row 228 of the table, and a copy of that row becomes the second vector of the sentence. The vectors on the right have been through the encoder.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -229,9 +229,9 @@ Picture(
 #
 # The encoder is a stack of **layers** with the same structure, each with its own weights. The output of one is the input of the next, and the shape never changes. Each layer has two steps. In **self-attention**, every position gathers information from all positions of the sentence. Then a small **feed-forward network** processes what each position has gathered, independently of the others.
 #
-# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length, though not equally well: a model is at its best on lengths that it was trained on.
+# Both steps use the same matrices at every position, and what self-attention gathers is a weighted average, which can be taken over any number of positions. That is how a fixed set of parameters can read a sentence of any length, though not equally well: a model is at its best on lengths that it was trained on, and this one refuses more than 255 tokens.
 #
-# The figure shows both stacks, with the steps inside layer 1. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it, as we will see below.
+# The figure shows both stacks, with the steps inside layer 1. Follow the green line: the output of the *last* encoder layer goes to *every* layer of the decoder, where **cross-attention** reads it.
 
 # %% tags=["hide-input"]
 from transformer.plots.layer_stacks import layer_stacks
@@ -316,13 +316,13 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to each other than to that of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* ("not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the second *light* is the closest to the first, although they mean different things, perhaps because their sentences differ in only one word.
+# One row of the table has become four different vectors. They are still much closer to each other than to that of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* ("not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the second *light* is the closest to the first, perhaps because their sentences differ in only one word.
 #
 # ## The decoder predicts the next token
 #
 # The decoder answers one question: *given the memory and the target tokens so far, which token comes next?*
 #
-# It returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the vocabulary, which in this model is the token's row of the embedding table again: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are positive, and divides by their sum, so that they add up to one.
+# Each of its layers gathers information twice: from the prefix by masked self-attention, and from the memory by cross-attention. The decoder returns one vector for each position of the prefix, and the last of them represents what comes next. The **output layer** takes the dot product of this vector with one learned vector for each token of the vocabulary, which in this model is the token's row of the embedding table again: 128 numbers in, 8,000 out. These scores are called **logits**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are positive, and divides by their sum, so that they add up to one.
 
 
 # %%
@@ -425,7 +425,7 @@ forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
 assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
-# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second ("a dog is running in a field") has lost *across*. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive, makes fewer (see [Decoding](12_decoding.ipynb)).
+# The grammar adapts to the forced word: after *Zwei*, noun and verb are plural (*Hunde rennen*), and after *Auf*, the verb comes before the dog, as German word order requires. But the first sentence is now wrong, because the source has one dog, and the second ("a dog is running in a field") has lost *across*. Greedy search makes mistakes on its own, too, and it can't take a token back. **Beam search**, which keeps several prefixes alive and is what `translate` uses, makes fewer (see [Decoding](12_decoding.ipynb)).
 #
 # ## What a head attends to
 #
@@ -448,7 +448,7 @@ for sentence in (source, cat):
 assert pieces[0] == "▁cat" and largest.values[0] > 0.8
 
 # %% [markdown]
-# Before any German noun exists, this head has already looked up the English one, whose translation determines whether to use *Ein* or *Eine*.
+# No German noun exists yet, but this head has already looked up the English one.
 #
 # The heat maps below show two heads for the whole translation; a light cell means a large weight. Each row is labelled with the German token that is being *predicted*. Its weights are computed one position earlier, from the tokens before it: the row *Ein* is computed at `<bos>`, the row *Hund* at *Ein*. Compare the rows of *Ein* and *das*: the first head attends to the English article, the second to the noun.
 
@@ -503,13 +503,31 @@ for weights, expected in (
     assert_close(weights.sum(dim=-1), torch.ones(8))
 
 # %% [markdown]
-# The second head attends to *dog* for both words of *Ein Hund*, and to *field* for all of *über das Feld*. The word order can change because each target position has its own weights for all source positions: no order is built in. In the figure at the top, the lines from *Küche* to *kitchen* and from *Essen* to *food* cross.
+# The word order can change because each target position has its own weights for all source positions: nothing makes them move from left to right. In the figure at the top, the lines from *Küche* to *kitchen* and from *Essen* to *food* cross.
 #
-# No one told the model which words correspond; it was only trained to predict the next token. But what a head attends to does not prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# No one told the model which words correspond; it was only trained to predict the next token. But what a head attends to does not prove *why* the model predicted a word. For that, we intervene: we replace one vector of the memory at a time by the cat's at the same position, and print the new probability of *Eine*. This is called **activation patching**:
+
+# %%
+[eine] = tokenizer.encode("Eine")
+for position, piece in enumerate(tokenizer.pieces(ids)):
+    patched = memory.clone()
+    patched[0, position] = cat_memory[0, position]
+    p = next_token_probabilities([BOS], patched, memory_mask)[eine]
+    print(f"{piece:8} {p:.2%}")
+
+# %% tags=["remove-cell"]
+for position, piece in enumerate(tokenizer.pieces(ids)):
+    patched = memory.clone()
+    patched[0, position] = cat_memory[0, position]
+    p = next_token_probabilities([BOS], patched, memory_mask)[eine]
+    assert p > 0.8 if piece == "▁dog" else p < 0.01
+
+# %% [markdown]
+# One vector decides: with that of *cat* in place of *dog*, the model predicts *Eine*; the other seven change almost nothing. So the choice does depend on the vector that our head attends to, though perhaps not through this head. [What attention heads do](14_attention_heads.ipynb) tests single heads in the same way.
 #
 # ## Training: all positions at once
 #
-# Inference takes one step per token, because each step needs the token generated by the previous one. In **training**, the correct translation is known, so the decoder can be given all of it at once and predict the next token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
+# Inference takes one step per token, because each step needs the token generated by the previous one. In **training**, the correct translation is known, so the decoder reads its tokens as the prefix instead of its own predictions. This is called **teacher forcing**. Then no position has to wait for another, and one pass predicts the next token at all of them. A **mask** hides the tokens that follow, so that no position can copy its answer (see [Masking](04_masking.ipynb)).
 #
 # Does one pass really give the same probabilities as eight runs? We try it with the model's own translation:
 
@@ -543,7 +561,7 @@ SourceCode(Transformer.forward)
 #
 # ## Encoder-only and decoder-only models
 #
-# Each half of the Transformer has become a family of models of its own; what distinguishes them is the mask. In an encoder, every position sees the whole sentence; in a decoder, only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see the whole memory, as the grids show:
+# Each half of the Transformer has become a family of models of its own. (A decoder alone has no memory to read, so it has no cross-attention.) What distinguishes their layers is the mask: in an encoder, every position sees the whole sentence; in a decoder, only itself and earlier positions. In the full Transformer, cross-attention also lets each decoder position see the whole memory, as the grids show:
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -588,7 +606,7 @@ Row(
 #
 # Before 2017, the standard model for sentences was the **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size each time. The usual variants, the **LSTM** and the **GRU**, learn how much of the old state to keep. Recurrent networks have three weaknesses. The first led to attention, the other two to the Transformer, which has no recurrence at all.
 #
-# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where attention comes from.
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. In the first translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) removed this weakness: their decoder attends to the states of all positions. This is where cross-attention comes from.
 #
 # **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In self-attention, it takes a single step: the path has length one (§4, Table 1):
 
@@ -674,7 +692,7 @@ by_longer = gradient_by_distance(attention(longer, longer, longer)[0], longer)
 assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 
 # %% [markdown]
-# In the first GRU, every further token multiplies the gradient by about 0.6: the gradient **vanishes**, and at 20 tokens attention's is more than a thousand times as large. With the larger bias, the factor is about 0.95, and at 20 tokens the gradient is close to attention's. In return, this GRU takes in less of each new word: at distance 1, its gradient is a quarter of the first GRU's. So initialisation, like training, can slow the decay, but it stays exponential in both GRUs.
+# In the first GRU, every further token multiplies the gradient by about 0.6: the gradient **vanishes**, and at 20 tokens attention's is more than a thousand times as large. With the larger bias, the factor is about 0.95, and at 20 tokens the gradient is close to attention's. In return, this GRU takes in less of each new word: at distance 1, its gradient is a quarter of the first GRU's. So initialisation can slow the decay, but it stays exponential.
 #
 # Attention's gradient depends not on the distance but on the length: an untrained layer spreads its weight almost evenly over all 41 tokens, and in a text ten times as long, each gets about a tenth as much.
 #
@@ -687,13 +705,14 @@ assert 0.08 < sum(by_longer) / len(by_longer) / by_attention[19] < 0.12
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
 #
-# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices, $4nd^2$ more ([chapter 3](03_multi_head_attention.ipynb) counts all of them). Including these, attention does about 70% of the work of a GRU, which takes $6nd^2$, on 40 tokens with the paper's $d = 512$. We time both on a single core:
+# The number of operations shows the price of attention: every token is compared with every other, so the work grows with the square of the length. The table leaves out attention's products with its parameter matrices. With them, attention takes $4nd^2 + 2n^2d$ multiplications ([chapter 3](03_multi_head_attention.ipynb) counts them) and a GRU $6nd^2$: on 40 tokens, with the paper's $d = 512$, attention does about 70% of the GRU's work. We time both on a single core:
 
 
 # %%
 @torch.no_grad()
-def milliseconds(call):  # of the CPU, the shortest of three
-    return 1000 * min(repeat(call, "", process_time, 3, 1, globals()))
+def milliseconds(call):  # CPU time, the shortest of three
+    times = repeat(call, timer=process_time, repeat=3, number=1, globals=globals())
+    return 1000 * min(times)
 
 
 torch.set_num_threads(1)  # one core
@@ -710,7 +729,7 @@ torch.set_num_threads(threads)
 assert round((4 * 40 * 512**2 + 2 * 40**2 * 512) / (6 * 40 * 512**2), 1) == 0.7
 
 # %% [markdown]
-# Your times will differ. On 40 tokens, attention's lead is larger than the number of operations explains: even a single core computes one large matrix product faster than forty small ones in a row, and a GPU gains much more. But the GRU's time grows in proportion to the length, while attention's grows more steeply: on 6,000 tokens, attention is slower. For whole books, this quadratic cost is one of the field's main problems.
+# Your times will differ. On 40 tokens, attention's lead is larger than the number of operations explains: even a single core computes one large matrix product faster than forty small ones in a row, and a GPU gains much more. But the GRU's time grows in proportion to the length, while attention's grows more steeply: on 6,000 tokens, attention is slower. For whole books, this quadratic cost is one of the field's main problems, and one reason why recurrence has come back, in forms that can be trained in parallel ([Gu and Dao, 2023](https://arxiv.org/abs/2312.00752)).
 #
 # ## What goes wrong in practice
 #
@@ -726,7 +745,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station"; the other two are nonsense. A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do. This model's card is `transformer/models/multi30k/CARD.md`.
+# The first output is good German, but it means "Someone is at the station"; the other two are nonsense. A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do (this one's is `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the same input gives different probabilities each time, without a warning:
 
@@ -828,7 +847,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. Counted in full, attention takes $4nd^2$ and a little more, and a GRU $6nd^2$, so most of this lead is gone. But on a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first by far. In very long texts, attention's $n^2$ makes it the slower one.
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. Counted in full, attention takes $4nd^2$ and a little more, and a GRU $6nd^2$, so most of this lead is gone. But on a GPU, the order of the work matters more: the recurrent layer's forty steps have to wait for one another, while attention processes all tokens at once, so it finishes first. In very long texts, attention's $n^2$ makes it the slower one.
 #
 # </details>
 #
@@ -857,7 +876,6 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # ## Going further
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) argue against recurrence in §1, describe the two halves in §3.1, and compare the layers in §4.
-# - **Just before the Transformer:** a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
 # - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
 # - **Most technical terms in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).
 # - **Next:** You now know what goes into each stage of the model and what comes out. [Attention](02_attention.ipynb) opens the most important one: how does a head compute its weights?

@@ -116,11 +116,11 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 # %% [markdown]
 # The values here are translations of *it*. German has three, *er*, *sie* and *es*, and the choice depends on the noun that *it* stands for: *er* for the dog (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
-# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We can't train such a lookup, because a small change in the query changes nothing, so there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the weighted average of *all* values. A small change in the query changes the answer a little, so gradient descent can work with it.
+# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. We could train its values, as in an embedding table, but not *which* key it finds: a small change in the query changes nothing, so there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the weighted average of *all* values. A small change in the query changes the answer a little, so gradient descent can work with it.
 #
 # ## Attention by hand
 #
-# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*. We assume that in an earlier attention layer, *it* has already attended to *tired*, by the same mechanism, so that its query contains this information.
+# Each word has a **key**: here, two made-up numbers that answer two questions, *alive?* and *food?* A positive number means yes, a negative one no, and the larger it is, the more firmly; zero leaves the question open. Each word also has a **value** of two numbers, its contribution to the choice between *er* and *sie*. We leave out *the*, *was* and *tired*. We assume that in an earlier attention layer, *it* has already attended to *tired*, by the same mechanism, so that its query contains this information.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -282,28 +282,32 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(output[1], torch.tensor([0.46, 0.46]), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The heat map shows the weights of all five words. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter is about this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. In that case, trained models often put most of it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
+# The figure shows all matrices with their numbers. Follow the outlined row: it is the lookup of *it* that we did by hand. (Light cells of the weights mean more weight.) The row of *left* divides its attention between *dog* and *milk*, so its output is a mixture that doesn't show who left what; the next chapter is about this problem. The other three words have a query of zero, so they attend to everything equally. A softmax always hands out a total weight of one, even if nothing is relevant. In that case, trained models often put most of it on one uninformative token, an **attention sink** (see [What attention heads do](14_attention_heads.ipynb)).
 
 # %% tags=["hide-input"]
-from transformer.plots.heat_map import heat_map
+from transformer.plots.attention_matrices import attention_matrices
 
 Picture(
-    heat_map(weights, words, words),
+    attention_matrices(words, x, query, key, value, outlined=4),
     alt=(
-        "Heat map of five queries by five keys. In the row of it, dog has weight 0.75. "
-        "In the row of left, dog and milk have almost half of the weight each. The "
-        "rows of dog, milk and because are 0.20 throughout."
+        "The matrix X, 5 by 6, is multiplied by three matrices, which gives Q, K and "
+        "V, each 5 by 2. Q times K transposed is a 5 by 5 matrix of scores. The "
+        "softmax turns it into weights, and these times V are the outputs, 5 by 2. The "
+        "row of it is outlined: scores 2, -1, 0, -2 and 0, weights 0.75, 0.04, 0.10, "
+        "0.01 and 0.10, output 0.75 and 0.10. In the row of left, dog and milk "
+        "each have a weight of 0.46. The rows of dog, milk and because are 0.20 throughout."
     ),
     caption=(
-        "Attention weights of all five words: each row is a query. “It” attends "
-        "mostly to “dog”, and “left” equally to “dog” and “milk”."
+        "Self-attention as matrix products. A row belongs to a query, a column of the "
+        "scores and weights to a key. “It” attends mostly to “dog”, and “left” equally "
+        "to “dog” and “milk”."
     ),
 )
 
 # %% [markdown]
-# **What happens to the output?** One more matrix turns it into $d_\text{model}$ numbers, which are added to the vector of the word *it*. From then on, that vector also represents the noun behind the pronoun, and later layers can use this to choose between *er* and *sie*.
+# **What happens to the output?** One more matrix ($W^O$ in the next chapter) turns it into $d_\text{model}$ numbers, which the residual connection adds to the vector of the word *it*. From then on, that vector also represents the noun behind the pronoun, and later layers can use this to choose between *er* and *sie*.
 #
-# **Who decides what *it* should attend to?** Nobody directly. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum and the softmax to $W^Q$, $W^K$ and $W^V$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
+# **Who decides what *it* should attend to?** Nobody directly. There are no labels for attention weights. The loss compares predicted tokens with correct ones, and its gradient flows back through the weighted sum to $W^V$, and through the weights and the softmax to $W^Q$ and $W^K$. If more weight on *dog* makes the right token more probable, training changes these matrices so that *dog* gets more weight.
 #
 # We can watch this happen. In the following eight sentences, a dog or a cat left the cheese or the milk, because it was tired or sour. German calls the cat *sie* (*die Katze*) and the cheese *er* (*der Käse*), so *tired* and *sour* alone don't give away the pronoun: *it* has to find the right noun.
 
@@ -321,7 +325,7 @@ sentences = torch.stack(sentences)  # (8 sentences, 5 words, 6)
 labels = torch.tensor(labels)  # (8,)
 
 # %% [markdown]
-# The three matrices start as small random numbers. The output of *it* serves as the logits of *er* and *sie*, and the loss sees nothing but the right pronoun. We print how much *it* attends to *dog* in the first sentence from the top, and to *milk* in the second:
+# The three matrices start as small random numbers. The output of *it* serves as the logits of *er* and *sie*, and the loss sees nothing but the right pronoun. We print how much *it* attends to *dog* in the first sentence of this chapter, and to *milk* in the second (in the code, sentences 2 and 3 of the eight):
 
 # %%
 torch.manual_seed(0)
@@ -361,6 +365,20 @@ for seed in range(5):
 # %% [markdown]
 # At first *it* attends to all five words about equally. After 50 steps, it gives nearly all of its weight to the noun that we would look up, although no label mentions a noun or a weight.
 #
+# Has training found our matrices? Not these numbers, but the same rule. The score of a word $x'$ for a word $x$ is $q \cdot k = x\, W^Q {W^K}^\top x'^\top$, so only the product of the two matrices matters. Here are its rows for *looks for alive* and *looks for food*, and its columns for *alive* and *food*. Our own matrices have the identity there:
+
+# %%
+learned_query, learned_key, _ = matrices.detach()
+(learned_query @ learned_key.T)[4:, :2]
+
+# %% tags=["remove-cell"]
+rule = (learned_query @ learned_key.T)[4:, :2]
+assert rule.diag().min() > 1 and max(rule[0, 1], rule[1, 0]) < -0.3
+assert torch.equal((w_query @ w_key.T)[4:, :2], torch.eye(2))
+
+# %% [markdown]
+# The diagonal is positive and the rest negative: what looks for something alive matches what is alive and not what is food, and the other way round.
+#
 # ## Why the scores are scaled
 #
 # We have left out only one step of the paper's formula: dividing the scores by $\sqrt{d_k}$. With it, we get **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -389,7 +407,7 @@ dog = (query @ key.T / math.sqrt(2)).softmax(dim=-1)[4, 0]  # "it", scaled
 assert_close(dog, torch.tensor(0.60), atol=0.005, rtol=0)
 
 # %% [markdown]
-# The scores grow like $\sqrt{d_k}$, because a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
+# The typical size of a score grows like $\sqrt{d_k}$, because a score is a sum of $d_k$ products. The two factors of each product are independent and have mean 0, so its variance is $\mathbb{E}[q^2]\,\mathbb{E}[k^2] = 1$. The variances of independent terms add up to $d_k$, so the standard deviation is $\sqrt{d_k}$.
 #
 # When you made the query longer, one weight took almost everything. Such a softmax is **saturated**, and the queries and keys behind it hardly learn (the values still do). The derivative of a weight $w$ with respect to its own score is $w (1 - w)$; with respect to the score of another key, whose weight is $w'$, it is $-w w'$. If one weight is near 1 and the others are near 0, all these products are near 0: whatever the loss is, almost none of its gradient gets through the softmax to the scores. This is what the paper suspects in §3.2.1.
 #
@@ -538,7 +556,7 @@ SourceCode(attention)
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so any number of others may precede them: a batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. [Masking](04_masking.ipynb) explains when this is needed, and why the weights are also multiplied by the mask.
-# - `dropout` sets some of the weights to zero and scales up the others to make up for it. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
+# - `dropout` sets some of the weights to zero and scales up the others to make up for it. The caller passes a value above 0 only in training. The paper mentions no dropout of attention weights (§5.4), so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. Where the hardware, the dtype and the mask allow it, it uses a **fused** implementation: a single program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the course's model calls it whenever the weights themselves aren't needed. All four versions of attention agree on random input:
 
@@ -565,7 +583,7 @@ weights.shape  # (German queries, English keys)
 # %% [markdown]
 # ## Attention ignores the order of its inputs
 #
-# Permute the keys together with their values, and the output of a query is **invariant**: a sum doesn't depend on the order of its terms. In self-attention the queries are permuted, too, so each word takes its output along to its new position. Self-attention is **permutation-equivariant**: its outputs are permuted in the same way as its inputs.
+# Permute the keys together with their values, and the output of a query is **invariant**: a sum doesn't depend on the order of its terms. In self-attention the queries are permuted, too, so each word takes its output along to its new position. Without a mask, self-attention is **permutation-equivariant**: its outputs are permuted in the same way as its inputs.
 
 # %%
 order = torch.tensor([4, 2, 0, 3, 1])
@@ -579,8 +597,83 @@ print(*words)
 print(*[words[i] for i in order])
 
 # %% [markdown]
-# So attention alone can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to contain each word's position: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
+# So attention alone, without a mask, can't tell *the dog left the milk* from *the milk left the dog*. The vectors themselves have to contain each word's position: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 #
+# ## A head of a trained model
+#
+# *Optional: no later chapter builds on this section.*
+#
+# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3, which attends from the German words to the English ones. Now you can compute what this head does. The folded cell translates a caption and takes from the model what the head needs: the inputs of its layer, `german` and `english`, its matrices `w_query`, `w_key` and `w_value` with their biases `b_query`, `b_key` and `b_value`, and the weights that it really used, `recorded`.
+
+# %% tags=["hide-input"]
+import transformer
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import record_attention
+from transformer.plots.heat_map import heat_map
+
+translator = transformer.load("multi30k", device="cpu")
+model, tokenizer = translator.model, translator.tokenizer
+caption = "A dog runs across the field."
+source = translator.encode(caption)
+target = tokenizer.encode(translator.greedy_search([caption])[0])
+
+layer = model.decoder[2].cross_attention  # layer 3, counting from 1
+inputs = []
+# PyTorch calls a hook with the layer's inputs.
+hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
+with torch.no_grad(), record_attention(model) as all_weights:
+    model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
+hook.remove()
+german, english = (tensor[0] for tensor in inputs)  # of the only sentence
+recorded = all_weights["decoder.2.cross_attention"][0, 1]  # of head 2
+
+# The layer stores the matrices of its four heads together, transposed, as every
+# nn.Linear does; head 2 has columns 32 to 63 of each.
+head, linear = slice(32, 64), layer.query_key_value
+w_query, w_key, w_value = (
+    w[:, head].detach() for w in linear.weight.T.chunk(3, dim=1)
+)
+b_query, b_key, b_value = (b[head].detach() for b in linear.bias.chunk(3))
+print("german ", tuple(german.shape), " w_query", tuple(w_query.shape))
+print("english", tuple(english.shape), " b_query", tuple(b_query.shape))
+
+# %% [markdown]
+# The eight rows of `german` belong to the start token `<bos>` and to the seven tokens of the translation; the rows of `english` are the memory. Apart from the biases and the scaling, the computation is that of our example:
+
+# %%
+query = german @ w_query + b_query  # (8, 32)
+key = english @ w_key + b_key  # (8, 32)
+value = english @ w_value + b_value  # (8, 32)
+output, weights = attention(query, key, value)
+assert_close(weights, recorded)
+output.shape  # (German tokens, d_v)
+
+# %% [markdown]
+# Our weights equal the recorded ones, and their heat map is the one from chapter 1. Each row is labelled with the token that the model predicts there, the one *after* the token whose query it is. So the row *Ein* is the query of `<bos>`: to predict *Ein*, the head attends to *dog*. For *über das Feld*, it attends to *field*.
+
+# %% tags=["hide-input"]
+rows, columns = (
+    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
+    for tokens in ([*target, EOS], source)
+)
+Picture(
+    heat_map(weights, rows, columns, annotate=False),
+    alt=(
+        "Heat map of German by English tokens. Ein and Hund are light at dog, rennt "
+        "at runs, and über, das and Feld are all light at field."
+    ),
+    caption=(
+        "Attention weights of layer 3, head 2 of chapter 1's model, computed from its "
+        "own matrices. A row is labelled with the German token that is predicted there."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert query.shape == key.shape == value.shape == (8, 32)
+attended_to = [columns[i] for i in weights.argmax(dim=1)]
+assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
+
+# %% [markdown]
 # ## What goes wrong in practice
 #
 # The worst bugs in attention raise no error. Here are three of them.
@@ -674,7 +767,7 @@ print("softmax: ", large.softmax(dim=0))
 # </details>
 # <details><summary>B. It doubles</summary>
 #
-# **Right.** It grows like √d_k, and √4 = 2. That is why the paper divides by √d_k. Dividing by d_k would make the scores of wide vectors too small, and all weights nearly equal.
+# **Right.** It grows like √d_k, and √4 = 2. That is why the paper divides by √d_k. Dividing by d_k would bring the random scores of wide vectors close to zero, and all weights close to equal.
 #
 # </details>
 # <details><summary>C. It becomes four times as large</summary>
@@ -703,79 +796,6 @@ print("softmax: ", large.softmax(dim=0))
 # Four times as much of each: every query is compared with every key, so there are $n^2$ scores and $n^2$ weights. A fused kernel never stores the weights, which saves the memory, but it still computes them.
 #
 # </details>
-#
-# ## A head of a trained model
-#
-# *Optional: no later chapter builds on this section.*
-#
-# [Chapter 1](01_translation.ipynb) began with one head of a translator's decoder: head 2 of layer 3, which attends from the German words to the English ones. Now you can compute what this head does. The folded cell translates a caption and takes from the model what the head needs: the inputs of its layer, `german` and `english`, its matrices `w_query`, `w_key` and `w_value` with their biases `b_query`, `b_key` and `b_value`, and the weights that it really used, `recorded`.
-
-# %% tags=["hide-input"]
-import transformer
-from transformer.data.tokenizer import BOS, EOS
-from transformer.inspection import record_attention
-
-translator = transformer.load("multi30k", device="cpu")
-model, tokenizer = translator.model, translator.tokenizer
-caption = "A dog runs across the field."
-source = translator.encode(caption)
-target = tokenizer.encode(translator.greedy_search([caption])[0])
-
-layer = model.decoder[2].cross_attention  # layer 3, counting from 1
-inputs = []
-# PyTorch calls a hook with the layer's inputs.
-hook = layer.register_forward_pre_hook(lambda _, args: inputs.extend(args))
-with torch.no_grad(), record_attention(model) as all_weights:
-    model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
-hook.remove()
-german, english = (tensor[0] for tensor in inputs)  # of the only sentence
-recorded = all_weights["decoder.2.cross_attention"][0, 1]  # of head 2
-
-# The layer stores the matrices of its four heads together, transposed, as every
-# nn.Linear does; head 2 has columns 32 to 63 of each.
-head, linear = slice(32, 64), layer.query_key_value
-w_query, w_key, w_value = (
-    w[:, head].detach() for w in linear.weight.T.chunk(3, dim=1)
-)
-b_query, b_key, b_value = (b[head].detach() for b in linear.bias.chunk(3))
-print("german ", tuple(german.shape), " w_query", tuple(w_query.shape))
-print("english", tuple(english.shape), " b_query", tuple(b_query.shape))
-
-# %% [markdown]
-# The eight rows of `german` belong to the start token `<bos>` and to the seven tokens of the translation; the rows of `english` are the memory. Apart from the biases and the scaling, the computation is that of our example:
-
-# %%
-query = german @ w_query + b_query  # (8, 32)
-key = english @ w_key + b_key  # (8, 32)
-value = english @ w_value + b_value  # (8, 32)
-output, weights = attention(query, key, value)
-assert_close(weights, recorded)
-output.shape  # (German tokens, d_v)
-
-# %% [markdown]
-# Our weights equal the recorded ones, and their heat map is the one from chapter 1. Each row is labelled with the token that the model predicts there, the one *after* the token whose query it is. So the row *Ein* is the query of `<bos>`: to predict *Ein*, the head attends to *dog*. For *über das Feld*, it attends to *field*.
-
-# %% tags=["hide-input"]
-rows, columns = (
-    [piece.strip("▁") for piece in tokenizer.pieces(tokens)]
-    for tokens in ([*target, EOS], source)
-)
-Picture(
-    heat_map(weights, rows, columns, annotate=False),
-    alt=(
-        "Heat map of German by English tokens. Ein and Hund are light at dog, rennt "
-        "at runs, and über, das and Feld are all light at field."
-    ),
-    caption=(
-        "Attention weights of layer 3, head 2 of chapter 1's model, computed from its "
-        "own matrices. A row is labelled with the German token that is predicted there."
-    ),
-)
-
-# %% tags=["remove-cell"]
-assert query.shape == key.shape == value.shape == (8, 32)
-attended_to = [columns[i] for i in weights.argmax(dim=1)]
-assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
 
 # %% [markdown]
 # ## Exercises
@@ -796,6 +816,7 @@ assert attended_to[:6] == ["dog", "dog", "runs", "field", "field", "field"]
 # ## Going further
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) define scaled dot-product attention in §3.2.1; footnote 4 has the argument about the variance.
+# - **Another divisor:** footnote 4 assumes that queries and keys are independent. Training makes them correlated, which is why [Yang et al. (2022)](https://arxiv.org/abs/2203.03466) divide by $d_k$, so that learning rates carry over from narrow models to wide ones.
 # - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps. [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
 # - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
