@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Encoder and decoder layers
 #
-# Each square below shows the vectors of eight words, one vector per row. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and after four of them the words still differ. What does a layer have that attention alone doesn't?
+# Each square below shows the vectors of eight words, one vector per row, in a network that hasn't been trained yet. In the upper squares we stack attention on attention, and **after two layers all words have practically the same vector**. In the lower squares we stack the paper's complete layers, and after four of them the words still differ. What does a layer have that attention alone doesn't?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -176,7 +176,7 @@ from transformer.positions import sinusoidal_encoding
 #
 # Why is it so fast? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
 #
-# Larger weights make attention sharper and the collapse slower: a head that attends to a single position averages nothing. But [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
+# Larger weights make attention sharper and the collapse slower: if each position attends only to itself, nothing is averaged. But [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
 #
 # The paper puts three more parts into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at these parts one at a time, put them together, and then see which of them slows the collapse down.
@@ -241,7 +241,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match.
 # A unit **is active** if its value after the ReLU is above zero.
 #
-# Do the units of a trained model respond to anything that we can name? The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of the clause that they introduce goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. A translator needs to know this, but nobody told it. The next cell, which is folded, records which units of `pocket-small`, a small English-to-German translator, are active on which words. In 500 of its test sentences we search for the unit that best separates these **verb-final words** from all others, and test it on 500 more:
+# Do the units of a trained model respond to anything that we can name? The words *because*, *although*, *if*, *when* and *that* have something in common: in German, the verb of the clause that they introduce goes to the end. For example, *because the dog runs* is *weil der Hund **rennt***. A translator needs to know this, but nobody told it. The next cell, which is folded, records which of the 256 units in the second encoder layer of `pocket-small`, a small English-to-German translator, are active on which words. In 500 of its test sentences we search for the unit that best separates these **verb-final words** from all others, and test it on 500 more:
 
 # %% tags=["hide-input"]
 small = transformer.load("pocket-small", device="cpu")
@@ -462,8 +462,8 @@ Picture(
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
-# Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_hparams.py), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it passes a norm after every sublayer. The price is that the stream can grow, and one more norm after the last layer has to bring it back to scale.
+# Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/models/transformer.py), the norm is on the *branch*:
+# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it passes a norm after every sublayer. The price is that the stream can grow, so that later sublayers change it less and less, and that one more norm after the last layer has to bring it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -571,7 +571,7 @@ assert_close(y, layer(x, no_padding))
 print("equal to the package's encoder layer")
 
 # %% [markdown]
-# *First every position collects information from the others, then each position processes what it has collected.* The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. PyTorch's version is `nn.TransformerEncoderLayer`, and this is the package's:
+# The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. PyTorch's version is `nn.TransformerEncoderLayer`, and this is the package's:
 
 # %% tags=["remove-input"]
 SourceCode(EncoderLayer)
@@ -589,7 +589,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the vectors before the subtraction. The result is 0 if all positions have the same vector.
+# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the vectors before the subtraction. The result is 0 if all positions have the same vector, and 7/8 on average for eight independent random vectors, our input.
 
 
 # %%
@@ -695,9 +695,9 @@ at_the_end = [medians[name][-1] for name in list(stacks)[-3:]]
 assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse, and that layer norm alone doesn't prevent it. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that. They conclude that layer norm plays no role, but [Wu et al. (2024)](https://arxiv.org/abs/2405.18781) prove that for suitable value matrices, it can prevent the collapse.
 #
-# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. At the end of this chapter, we'll see a post-norm model whose positions collapse during training, for another reason.
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. The interactive figure above shows why: every norm on the stream scales the input down, whereas in pre-norm, the stream grows and what a sublayer adds doesn't grow with it. Later, we'll see a post-norm model collapse during training, for another reason.
 
 # %% [markdown]
 # ## The decoder layer
@@ -972,7 +972,7 @@ for seed in (1, 2):
     assert abs(ends[0] - math.log(12)) < 0.1 and ends[1] < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps; most models today use pre-norm.)
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up: in [our experiments](../book/experiments.md) with translators, a far too hot start harms pre-norm, too.)
 #
 # At its end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
 #
@@ -1059,24 +1059,33 @@ untrained, trained = outputs
 assert trained.square().mean() > 3 * untrained.square().mean()
 assert variation(trained) < 0.5 * variation(untrained)
 # %% [markdown]
-# After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, and so divides the differences between positions by the standard deviation of the sum. These are the twelve divisors, from the first norm to the last:
+# After ten steps, the sublayer adds a larger vector, and nearly the same one at every position. With post-norm, the norm scales the sum back to variance 1, and so divides the differences between positions by the standard deviation of the sum. Here are the twelve divisors after ten steps, from the first norm to the last, with and without warm-up:
+
 
 # %%
-divisors = []
-for layer in sorter.layers:
-    for residual in layer.residuals:
-        residual.norm.register_forward_pre_hook(
-            lambda module, inputs: divisors.append(inputs[0].std(dim=-1).mean())
-        )
-sorter(letters)
-print(*(f"{divisor:.1f}" for divisor in divisors))
-print(f"product {math.prod(divisors):,.0f}")
+def norm_divisors(model):
+    divisors = []
+    for layer in model.layers:
+        for residual in layer.residuals:
+            residual.norm.register_forward_pre_hook(
+                lambda module, inputs: divisors.append(inputs[0].std(dim=-1).mean())
+            )
+    model(letters)
+    return divisors
+
+
+for name, warmup in warmups.items():
+    divisors = norm_divisors(train("post", warmup, 0.01, steps=10)[0])
+    print(f"{name}: product {math.prod(divisors):,.0f}")
+    print(*(f"{divisor:.1f}" for divisor in divisors))
 
 # %% tags=["remove-cell"]
 assert 20_000 < math.prod(divisors) < 200_000 and min(divisors) > 1.5
+gentle = norm_divisors(train("post", max(warmups.values()), 0.01, steps=10)[0])
+assert 10 < math.prod(gentle) < 50
 
 # %% [markdown]
-# Together they divide the differences by tens of thousands, so hardly any difference is left. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that the divisors stay close to what they were before training, and most of the difference survives. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Without warm-up, does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):

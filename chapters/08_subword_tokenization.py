@@ -213,7 +213,7 @@ assert 0.5 < n_reserved / sum(n_unknown.values()) < 0.7
 # %% [markdown]
 # Our corpus exaggerates: more than half of the unknown German words are compounds that its generator reserves for test sentences. But real text never runs out of new words either.
 #
-# There is a second problem: most words of a language are rare. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding learns what its word means only where the word occurs, so most would learn very little.
+# There is a second problem: most words of a language are rare. More than half of the different German words in chapter 1's captions occur only once. By **Zipf's law**, the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one. An embedding learns what its word means only where the word occurs, so most would learn very little.
 #
 # **Characters** solve both problems: in a language with an alphabet, a hundred of them are enough to write nearly everything. But a single letter means next to nothing, so the lowest layers would have to combine letters into words. Sequences also become long: inference needs one step per token, and the number of attention weights grows with the square of the length. On our test sentences, the price is:
 
@@ -454,7 +454,7 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly.
+# BPE only counts, and if a frequent string such as *sk* lies across the boundary, BPE merges it. So *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. And where BPE does find the boundary, it may also cut the parts themselves, as in *H* + *and* + *schuh* + *f* + *ach*.
 #
 # ## One vocabulary for two languages
 #
@@ -477,7 +477,7 @@ names = set(tokenizer.pieces(list(shared)))
 assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, which has to serve both meanings. The layers above don’t confuse them, because the encoder reads only one of the languages and the decoder only the other.
+# The languages share a little: punctuation, names, single letters and fragments, and a few words. Some words mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "(he) plans". These share an embedding, which has to serve both meanings. The layers above don't confuse them, because the encoder reads only one of the languages and the decoder only the other.
 #
 # The second reason for a joint vocabulary is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary they always do. Here are three names split with an English vocabulary (left) and with a German one (right). Our English text doesn't even contain a capital *K*:
 
@@ -501,7 +501,7 @@ for name in ("Hemingway", "Kathmandu"):
 # Two numbers help you to choose a size. Both need only text, no training:
 #
 # - **Fertility** is the number of tokens per word of new text (here, punctuation marks count as words). It determines how long sequences are.
-# - The share of **frequent tokens**, say with 100 or more occurrences in the training text. An embedding that is hardly ever used learns hardly anything about its token’s meaning, and still takes up memory.
+# - The share of **frequent tokens**, say with 100 or more occurrences in the training text. An embedding that is hardly ever used learns hardly anything about its token's meaning, and still takes up memory.
 #
 # We compute both for our corpus, and the share of rare tokens, with fewer than ten occurrences:
 
@@ -588,7 +588,7 @@ if stored.exists():
 #
 # From top to bottom, every doubling shortens sentences, first by a lot and from 8,000 tokens on hardly at all. Meanwhile the share of frequent tokens collapses. So sensible sizes for this text lie between about 2,000 and 8,000. **The more text, the larger the vocabulary may be**, because more of its tokens are frequent.
 #
-# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000, the largest size that we trained. In [complete runs](../book/experiments.md), models with 8,000 tokens, trained for fewer steps, are between 0.5 points behind those with 4,000 and 0.4 ahead, depending on the direction and the [decoding method](12_decoding.ipynb). But most of these are single runs, and three that differ only in their seeds are up to half a point apart. So one run of each can show an advantage of two or three points, as in the table, but not one this small. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
+# A rule of thumb is stricter: [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/) recommend the largest vocabulary in which at least 95% of the tokens occur 100 times or more. Here, that would be fewer than 500, but the short runs clearly prefer 8,000, the largest size that we trained. Does this advantage last? In [complete runs](../book/experiments.md), hardly: models with 8,000 tokens, trained for fewer steps, are between 0.5 points behind those with 4,000 and 0.4 ahead, depending on the direction and the [decoding method](12_decoding.ipynb). Runs that differ only in their seeds are up to half a point apart as well, so this decides nothing. Compare your candidates by their translations, after training as long as for your final model, and with several seeds if they are close.
 #
 # For 4.5 million sentence pairs, the paper uses about 37,000 tokens (§5.1). GPT-2 has 50,257 and Llama 3 about 128,000 ([Grattafiori et al., 2024](https://arxiv.org/abs/2407.21783)). Fertility is usually higher in languages that are rare in the tokenizer's training text ([Rust et al., 2021](https://aclanthology.org/2021.acl-long.243/)), so the same text costs more there.
 #
@@ -668,7 +668,7 @@ assert splits[1] == ["▁Frühling", "s", "kleid"]
 # Before BPE, GPT-2 cuts the text with a regular expression into contractions such as *'s*, and runs of letters, of digits or of other characters, with the space before them. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
 
 # %%
-gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?[^\w\s]+|\s+"
+gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\w\s]|_)+|\s+"
 print(re.findall(gpt2, "It's 12345 teapots!"))
 print(re.findall(r"\d{1,3}", "12345"))
 
@@ -754,7 +754,14 @@ assert longest_first("▁Kellerfenster", bpe_vocabulary) != segment(
 )
 
 # %% [markdown]
-# Is Unigram better on other compounds too? The table counts, for all new compounds in our test sentences, how often a cut falls on the **boundary** between the parts; how often the same number of random cuts would hit it by **chance** (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14); and how often the **only** cut is there. The last column is the number of tokens that the training text never uses. The last row is chapter 1's tokenizer, learned from real text (which isn't loaded here, so its last column is empty).
+# Is Unigram better on other compounds too? The table has these columns, for all new compounds in our test sentences:
+#
+# - **boundary:** how often a cut falls between the two parts;
+# - **chance:** how often the same number of random cuts would (*Frühlingskleid* and its ▁ have 14 gaps, so two cuts hit the right one with probability 2/14);
+# - **only:** how often the boundary is the only cut, so that both parts stay whole;
+# - **unused:** the number of tokens that the training text never uses.
+#
+# The last row is chapter 1's tokenizer, learned from real text (which isn't loaded here, so its last column is empty).
 
 
 # %% tags=["hide-input"]
@@ -822,7 +829,7 @@ assert len(captions) == 8000 and len("▁Frühlingskleid") == 15
 assert len(set(first_part.values())) < 30
 
 # %% [markdown]
-# All four split most compounds at the boundary, far more often than by chance. (Our corpus makes this easy: its compounds begin with one of a few dozen frequent words.) But with 2,000 tokens, BPE leaves both parts whole in none of the compounds, Unigram in almost a third. The last column suggests why: BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, whereas Unigram removes what the text hardly needs and so has room for more whole words. On real text, [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same in English and Japanese. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
+# All four split most compounds at the boundary, far more often than by chance. (Our corpus makes this easy: its compounds begin with one of a few dozen frequent words.) But with 2,000 tokens, BPE leaves both parts whole in none of them, Unigram in almost a third. The last column suggests why: BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, whereas Unigram removes what the text hardly needs and so has room for more whole words. On real text, [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same in English and Japanese. Whether translations get better is less clear, so we stay with BPE, the paper's choice for English–German.
 #
 # ### Unknown characters
 #
@@ -853,7 +860,7 @@ assert tokenizer.normalize("nai\u0308ve") == "naïve", (
 #
 # *Optional: no later chapter builds on this section.*
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
+# BPE splits a word in the same way every time, so nothing in the input shows the model that two tokens share letters, such as *▁pot* and *pot*. **Subword regularisation** trains it on many segmentations of the same word, which [Kudo (2018)](https://aclanthology.org/P18-1007/) samples from Unigram. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) does the same for BPE: while encoding the training text, it skips each merge with a certain probability, here 0.1. At inference no merge is skipped. Its authors report the largest gains with little data. But it may need longer training: in a single [short run](../book/experiments.md) on the captions, it was far behind.
 #
 # Here are the most frequent segmentations of *Wintermantel*, first the usual one. That one takes eleven merges, and the probability that none of them is skipped is $0.9^{11}$, or 31%. More than 31% of our 1,000 copies have it, because some reach it by another route:
 
