@@ -49,6 +49,8 @@ COMPARED = {"train": "training", "loss": "loss", "beam": "beam search", "greedy"
 """The benchmarks in the figure of speeds, and what they are called there."""
 SAME_DROPOUT = "the same, with the paper's dropout"
 """The baseline of the training benchmark that does the same work as ours."""
+UNFAIR = "torch.nn.Transformer, logits in float32"
+"""A baseline of the first measurements on a GPU, which computed its logits in another precision than ours."""
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
@@ -252,12 +254,17 @@ def experiment(root: Path, name: str) -> list[Part]:
 
 
 def seed_groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the finished runs, those that differ only in their seeds together, under the name of the first."""
+    """Return the finished runs, those that differ only in their seeds together, under their common name."""
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in rows:
         if not row["failed"]:
-            groups.setdefault(tuple(settings_of(row)), []).append(row)
-    return {group[0]["label"].removesuffix("-1" if len(group) > 1 else ""): group for group in groups.values()}
+            groups.setdefault((without_seed(row), *settings_of(row)), []).append(row)
+    return {without_seed(group[0]) if len(group) > 1 else group[0]["label"]: group for group in groups.values()}
+
+
+def without_seed(row: Mapping[str, Any]) -> str:
+    """Return a run's label without its seed: ``multi30k`` for ``multi30k-2`` and for ``multi30k-seed-2``."""
+    return re.sub(rf"(-seed)?-{row['seed']}$", "", row["label"])
 
 
 def settings_of(row: Mapping[str, Any]) -> list[str]:
@@ -373,27 +380,29 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[lis
 
 
 def speedrun_records(root: Path) -> list[Part]:
-    """Return a table of the entries that keep the rules of the speedrun, the fastest first.
+    """Return a table of the entries that keep the rules of the speedrun, in the order in which they were recorded.
 
-    An entry is the runs ``NAME-SEED``: at least three finished ones, whose mean BLEU reaches the goal.
+    An entry is the finished runs ``NAME-1``, ``NAME-2``, ``NAME-3`` and so on, one for each seed.
     """
     path = root / "book" / "results" / "captions-speedrun.json"
     if not path.exists():
         return [MISSING]
     entries: dict[str, list[dict[str, Any]]] = {}
     for row in read(path)["rows"]:
-        name, hyphen, seed = row["label"].rpartition("-")
-        if hyphen and seed == str(row["seed"]) and not row["failed"]:
-            entries.setdefault(name, []).append(row)
-    lines = []
+        if row["label"].endswith(f"-{row['seed']}") and not row["failed"]:
+            entries.setdefault(without_seed(row), []).append(row)
+    cells = []
     for name, runs in entries.items():
+        sessions = [session for row in runs for session in row["sessions"]]
         bleu, minutes = Spread.of([three_scores(row)[1] for row in runs]), Spread.of([row["minutes"] for row in runs])
-        session = runs[0]["sessions"][0]
-        if bleu.n >= SPEEDRUN_SEEDS and bleu.mean >= SPEEDRUN_GOAL:
-            hardware = f"{session['machine']}; threads: {session['threads']}"
-            lines.append([name, minutes, bleu.text(), bleu.n, hardware, session["date"][:10], f"`{session['commit']}`"])
-    lines.sort(key=lambda line: line[1].mean)
-    cells = [[name, minutes.text(), *others] for name, minutes, *others in lines]
+        if (
+            sorted(row["seed"] for row in runs) == [*range(1, bleu.n + 1)]
+            and bleu.n >= SPEEDRUN_SEEDS
+            and bleu.mean >= SPEEDRUN_GOAL
+            and all(session["threads"] <= 2 and session["device"].startswith("cpu") for session in sessions)
+        ):
+            origins = (sessions[0]["machine"], sessions[0]["date"][:10], f"`{sessions[0]['commit']}`")
+            cells.append([name, minutes.text(), bleu.text(), bleu.n, *origins])
     return [table(["entry", "minutes", "BLEU, beam 4", "seeds", "hardware", "date", "commit"], cells)]
 
 
@@ -512,8 +521,12 @@ def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
 
 
 def measurements(benchmark: Mapping[str, Any]) -> str:
-    """Return the table of a benchmark and, if it measured the training of a recipe, what follows from it."""
-    shown = report.table([Measurement(**row) for row in benchmark["implementations"]], benchmark["unit"])
+    """Return the table of a benchmark and, if it measured the training of a recipe, what follows from it.
+
+    The rows of an implementation that did other work than ours are left out.
+    """
+    rows = [Measurement(**row) for row in benchmark["implementations"] if row["name"] != UNFAIR]
+    shown = report.table(rows, benchmark["unit"])
     return f"{shown}\n\n{report.step_table(benchmark)}" if "compiled" in benchmark else shown
 
 
@@ -648,10 +661,10 @@ def attention_kernels(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def decoding(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of the time that each implementation needs to translate the same sentences."""
-    header = ("implementation", "search", "sentences", "new tokens each", "seconds", "sentences/s")
+    header = ("implementation", "search", "sentences", "first batch", "new tokens each", "seconds", "sentences/s")
     lines = [
-        (r["implementation"], r["search"], f"{r['sentences']:,}", r["new_tokens"], f"{r['seconds']:.2f}",
-         f"{r['sentences_per_second']:,.0f}")
+        (r["implementation"], r["search"], f"{r['sentences']:,}", f"{r['first_batch']:,}", r["new_tokens"],
+         f"{r['seconds']:.2f}", f"{r['sentences_per_second']:,.0f}")
         for r in rows if "seconds" in r
     ]  # fmt: skip
     return table(header, lines)
@@ -711,7 +724,7 @@ def published(root: Path) -> list[Part]:
                     bleu = f"{score(test, compare['score']):.1f}"
                     ours.append(f"{bleu} (`{name}`, {compare['score']}, beam {test['beam_size']})")
         cited = f"{source} {{cite}}`{system['key']}`" if system["key"] else source
-        measured = "; ".join(ours) or ("not measured yet" if compare else "")
+        measured = "; ".join(ours) or "not measured yet"
         rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
     return [folded("All systems", table(["system", "test set", "score", "measure", "ours", "source"], rows))]
 
