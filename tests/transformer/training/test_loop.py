@@ -703,6 +703,25 @@ def test_validation_leaves_out_empty_and_long_sentences(
     assert expected[0]["valid_loss"] > 0
 
 
+def test_validation_translates_sentences_up_to_the_longest_that_fits(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = run(tmp_path / "run", data)
+    limit = translator.model.config.max_length
+    fits, too_long = (" ".join(["a"] * n) for n in (limit - 1, limit))
+    assert [len(translator.tokenizer.encode(sentence)) for sentence in (fits, too_long)] == [limit - 1, limit]
+    monkeypatch.setattr(PreparedData, "valid", [(too_long, "a"), (fits, "a")])
+    translated: list[str] = []
+
+    def greedy_search(sentences: Sequence[str]) -> list[str]:
+        translated.extend(sentences)
+        return ["a"] * len(sentences)
+
+    monkeypatch.setattr(translator, "greedy_search", greedy_search)
+    validate(translator, data, TrainingConfig())
+    assert translated == [fits]
+
+
 def test_tensorboard_gets_the_metrics_and_the_log(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
