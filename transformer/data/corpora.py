@@ -370,6 +370,8 @@ def find_corpus(name: str) -> Corpus:
     elif "," in name:
         first, second = two_files(name)
         languages = languages_of(first, second)
+    elif os.sep in name and os.path.isdir(path):
+        raise UserError(f"{name} is a folder: your own text must be {OWN_TEXT}")
     elif name.endswith((".tsv", ".gz")) or os.sep in name:
         raise UserError(f"cannot read {name}: no such file")
     else:

@@ -712,6 +712,7 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
         ("none.tsv", "cannot read none.tsv: no such file$"),
         ("none.tsv.gz", "cannot read none.tsv.gz: no such file$"),
         ("none/talks.txt", "cannot read none/talks.txt: no such file$"),
+        ("./folder.json/..", r"./folder.json/.. is a folder: your own text must be TABLE.tsv \("),
         ("x" * 300, "there is no corpus 'xxx"),
         (".", r"there is no corpus '\.'"),
         ("none.json", "the manifest none.json is missing"),
