@@ -241,7 +241,10 @@ def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataCon
         UserError: if it cannot begin a file name, or is a split of a corpus the runs were trained on: its results
             would be overwritten.
     """
-    name = Path(source.name.removesuffix(".gz")).stem if name is None else name
+    if name is None:
+        file = TextFile.parse(str(source))
+        text = Path(file.selector) if file.selector and not file.selector.isdecimal() else file.path
+        name = Path(text.name.removesuffix(".gz")).stem
     if not name or name.startswith(".") or any(character in name for character in "/\\\0"):
         raise UserError(
             f"a test set cannot be named {quote(name)}, because files are named after it: choose another name with "

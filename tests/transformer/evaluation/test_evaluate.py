@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -180,12 +181,23 @@ def test_runs_are_compared_with_the_first(
         assert any(" ".join(line.split()).startswith(row) for line in printed.splitlines())
 
 
-def test_gzipped_files_and_what_the_split_is_called(run: Path, tmp_path: Path) -> None:
+def test_what_the_split_is_called_for_gzipped_files_columns_and_members_of_archives(run: Path, tmp_path: Path) -> None:
     source, reference = tmp_path / "news.2014.en.gz", tmp_path / "other.de"
     source.write_bytes(gzip.compress(b"a b\nc d\n"))
     write(reference, ["a b", "c d"])
     main(["evaluate", str(run), "--source", str(source), "--reference", str(reference), "--device", "cpu"])
     assert len(lines(run / "news.2014.hypotheses.txt")) == 2
+    table = tmp_path / "own.tsv.gz"
+    table.write_bytes(gzip.compress(b"a b\tb a\nc\td\n"))
+    main(["evaluate", str(run), "--source", f"{table}:1", "--reference", f"{table}:2", "--device", "cpu"])
+    assert len(lines(run / "own.hypotheses.txt")) == 2
+    archive = tmp_path / "news.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("news.en", "a b\n")
+        file.writestr("news.de", "b a\n")
+    members = ["--source", f"{archive}:news.en", "--reference", f"{archive}:news.de"]
+    main(["evaluate", str(run), *members, "--device", "cpu"])
+    assert len(lines(run / "news.hypotheses.txt")) == 1
 
 
 def test_split_names_your_own_test_set(run: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
