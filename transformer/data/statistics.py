@@ -186,7 +186,7 @@ def corpus_statistics(
     tokenizer, (sources, targets) = data.tokenizer, data.tokens("train")
     drawn = draw_samples(sources, targets, tokenizer, samples, seed)
     source_lengths, target_lengths = sources.lengths(), targets.lengths()
-    languages = config.direction.split("-")
+    languages = config.languages
     yield _corpus_table(data, config)
     if dropped := dropped_pairs(data, config):
         yield f"Pairs dropped from train\n\n{dropped}"
