@@ -99,10 +99,11 @@ def test_the_few_longest_share_a_bucket() -> None:
 
 def test_batches_by_hand() -> None:
     source_lengths, target_lengths = array(2, 1, 3, 4, 1), array(2, 3, 1, 12, 1)
-    made = batch_statistics(source_lengths, target_lengths, [array(2, 0), array(3), array(1, 4)])
-    # with eos: sources 4 3 | 5 | 2 2, targets 2 3 | 13 | 4 2; places 8 + 6, 5 + 13, 4 + 8, tokens 40
+    made = batch_statistics(source_lengths, target_lengths, [array(3), array(1, 4), array(2, 0)])
+    # with eos: sources 5 | 2 2 | 4 3, targets 13 | 4 2 | 2 3; positions 5 + 13, 4 + 8, 8 + 6, tokens 40
+    # The last batch is the smallest, with 5 target tokens, but doesn't count.
     assert made == BatchStatistics(
-        n_batches=3, median_pairs=2, median_tokens=6, min_tokens=5, padding=pytest.approx(1 - 40 / 44)
+        n_batches=3, median_pairs=2, median_tokens=6, min_tokens=6, padding=pytest.approx(1 - 40 / 44)
     )
     assert batch_statistics(source_lengths, target_lengths, [array(3)]) == BatchStatistics(1, 1, 13, 13, 0.0)
 
