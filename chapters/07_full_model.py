@@ -480,7 +480,7 @@ with torch.no_grad():
 # | **He**, or Kaiming ([He et al., 2015](https://arxiv.org/abs/1502.01852)) | $2/n$ | a ReLU sets about half of the values to zero, which halves the mean square, and the 2 makes up for it |
 # | **Xavier** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) | $2/(n_\text{in} + n_\text{out})$ | in the backward pass, the gradient of an input is a sum over the layer's $n_\text{out}$ outputs, so there $1/n_\text{out}$ would be right; as a compromise, $n$ is the average of $n_\text{in}$ and $n_\text{out}$ |
 # | BERT (post-norm) | $0.02^2$ | none given; it is the same for every layer, whatever its size |
-# | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of sublayers | many layers add to one stream, so each should add less |
+# | GPT-2 (pre-norm) | $0.02^2$; in the layers that write to the residual stream, divided by the number of sublayers (so the standard deviation, by its square root) | many layers add to one stream, so each should add less |
 #
 # The paper doesn't say how its weights were initialised, but its authors' code, Tensor2Tensor, does: it uses [a uniform distribution with Xavier's variance](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/optimize.py). The package does the same by default. Its alternative is BERT's rule for every linear layer of the encoder and the decoder, a normal distribution with $\sigma = 0.02$:
 
