@@ -106,7 +106,7 @@ assert "because it was late" not in translations["A"]
 # %% [markdown]
 # The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, similar systems are lucky with the reference's wording about equally often. So BLEU is useful for comparing *similar* systems, as long as you know what it counts.
+# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, two versions of one system are lucky with the reference's wording about equally often. So BLEU is useful for comparing *closely related* systems, such as a model before and after a change. For unrelated ones it's a poor guide, as you'll see in *Better, or just lucky?*
 #
 # By the end you will be able to compute BLEU and chrF by hand, score a trained model, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
@@ -461,7 +461,7 @@ print(bleu(dropped, references).signature)
 #
 # <details><summary>A trap: the paper's test set, newstest2014, has two versions</summary>
 #
-# sacreBLEU's `wmt14` is the filtered set of the official evaluation. Papers use all 3,003 sentences, which are called `wmt14/full`:
+# sacreBLEU's `wmt14` is the filtered set of the official evaluation, with 2,737 sentences. Papers use all 3,003, which are called `wmt14/full`:
 #
 # ```bash
 # sacrebleu -t wmt14/full -l en-de -i out.de -m bleu chrf
@@ -539,14 +539,15 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. From what has become known since, three steps probably raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but two other base models have been scored on newstest2014 in both ways (sources on the [results](../book/results.md) page):
+# The paper doesn't say. From what has become known since, three steps probably raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but three other models have been scored on newstest2014 in sacreBLEU's way and in this way, or nearly (sources on the [results](../book/results.md) page):
 #
 # | model | sacreBLEU, `13a` | the paper's way | difference |
 # |---|---|---|---|
-# | Tensor2Tensor, 3.8 million steps | 27.52 | 29.02 | 1.50 |
-# | a-PyTorch-Tutorial-to-Transformers, 100,000 steps | 25.1 | 26.49 | 1.39 |
+# | Tensor2Tensor, base, 3.8 million steps | 27.52 | 29.02 | 1.50 |
+# | a-PyTorch-Tutorial-to-Transformers, base, 100,000 steps | 25.1 | 26.49 | 1.39 |
+# | fairseq, big ([Ott et al., 2018](https://aclanthology.org/W18-6301/)); split at hyphens, but no straight quotation marks mentioned | 28.6 | 29.29 | 0.69 |
 #
-# Judging from these two, **the paper's 27.3 is roughly 26 in sacreBLEU**. Use *BLEU paper* only to compare with this paper and others scored in the same way.
+# So **the paper's 27.3 is roughly 26 in sacreBLEU**: 25.8 to 25.9 if its authors took all three steps, and up to 26.6 if they left the quotation marks alone. Use *BLEU paper* only to compare with this paper and others scored in the same way.
 #
 # <details><summary>How the three steps are known</summary>
 #
@@ -558,9 +559,14 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 import json
 from pathlib import Path
 
-published = {"Tensor2Tensor": (27.52, 29.02), "a-PyTorch-Tutorial": (25.1, 26.49)}
+published = {
+    "Tensor2Tensor": (27.52, 29.02),
+    "a-PyTorch-Tutorial": (25.1, 26.49),
+    "fairseq, big": (28.6, 29.29),
+}
 gaps = [round(paper - sacre, 2) for sacre, paper in published.values()]
-assert gaps == [1.5, 1.39] and all(round(27.3 - gap) == 26 for gap in gaps)
+assert gaps == [1.5, 1.39, 0.69]
+assert [round(27.3 - gap, 1) for gap in gaps] == [25.8, 25.9, 26.6]
 stored = Path("../book/results/published.json")
 if stored.exists():  # not in Colab
     rows = json.loads(stored.read_text("utf-8"))["systems"]
@@ -658,6 +664,8 @@ assert chrf(dropped, references).value < chrf(swapped, references).value
 # BLEU prefers the system that drops words, chrF the one that swaps them. Neither is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
 #
 # ### METEOR: match words first, then look at their order
+#
+# *Optional: no later chapter builds on this section.*
 #
 # METEOR ([Banerjee and Lavie, 2005](https://aclanthology.org/W05-0909/)) pairs each word with the same word, one with the same **stem** (*sleep* and *sleeping*), or a synonym if there is a dictionary. Its score is high if most words are paired, and in few **chunks**, runs of words in the same order on both sides. Here there are three:
 
@@ -812,7 +820,7 @@ for metric in (bleu, chrf):
 assert round(bleu([ranked[1][2]], [ranked[1][1]]).value) == 27
 
 # %% [markdown]
-# The first two are right, one of them with a BLEU of 27, and the last two are absurd: the model doesn't know the German for *baptise* and *fertilise*. Both metrics prefer the absurd ones, whose wording is nearly that of the reference. We picked these four, so they show only that this can happen, not how often.
+# The first two are right, one of them with a BLEU of 27, and the last two are absurd: the model doesn't know the German for *baptise* and *fertilise*, and seems to have read *gekauft* (bought) and *Denken Sie* (think). Both metrics prefer the absurd ones, whose wording is nearly that of the reference. We picked these four, so they show only that this can happen, not how often.
 #
 # Over a whole test set, such misjudgements may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it drops every *not* and turns *no* into *a* and *never* into *always*. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
 
@@ -851,7 +859,7 @@ same_sentences = [  # in one sentence, a missing negation costs more BLEU
 assert bleu(same_sentences, references).value > liar + 2
 
 # %% [markdown]
-# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because BLEU counts errors, but doesn't weigh them. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them.
+# Every sixth sentence is wrong, and BLEU is still 95.4. The harmless system scores about five and a half points lower, because BLEU counts how many words differ, not how much they matter. So read a few dozen translations every time, starting with negations, numbers and names. And where it matters, have people judge them.
 #
 # <details><summary>How people judge translations</summary>
 #
@@ -885,7 +893,7 @@ for name in ("reseeded", "improved"):
     assert 0.5 < whole[name] - whole["baseline"] < 0.8
 
 # %% [markdown]
-# With other test sentences the scores would be different. To simulate other test sets, **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, score the systems on this sample, and repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)).
+# With other test sentences the scores would be different. We can't collect a thousand test sets, so we let our 1,000 sentences stand for all sentences of their kind: **draw 1,000 of them with replacement**, so that some occur several times and others not at all, score the systems on this sample, and repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)).
 
 # %%
 n_sentences = len(references)
@@ -1037,7 +1045,13 @@ for name, gain in gains.items():  # sacreBLEU's definition, on our samples
 # %% [markdown]
 # Nearly the same gain, but opposite verdicts: by convention, a difference is called **significant** if p is below 0.05. (With 1,000 samples, p can't be smaller than 0.001.)
 #
-# sacreBLEU takes the absolute value of each sample's gain, subtracts the mean of these values, and counts how many of the results exceed the observed gain. So it counts one tail instead of two, and if the gains straddle zero, as those of `reseeded` do, their absolute values also scatter less. Its p is then only a third of ours, so **say which tool you used**.
+# For `reseeded`, sacreBLEU's p is only a third of ours, so **say which tool you used**.
+#
+# <details><summary>Why sacreBLEU's p is smaller</summary>
+#
+# sacreBLEU takes the absolute value of each sample's gain, subtracts the mean of these values, and counts how many of the results exceed the observed gain. So it counts one tail instead of two, and if the gains straddle zero, as those of `reseeded` do, their absolute values also scatter less.
+#
+# </details>
 #
 # And beam search against greedy search?
 
@@ -1064,12 +1078,13 @@ first = [bleu(s[:100], english[:100]).value for s in (greedy, beam)]
 assert first[0] > first[1] and low > 1  # greedy search wins on the first hundred
 
 # %% [markdown]
-# On one of the parts of a hundred sentences, greedy search wins. **A small test set can't detect small differences:** to halve the noise, you need four times as many sentences.
+# On the first hundred sentences, greedy search wins; only with 250 does every part agree. **A small test set can't detect small differences:** to halve the noise, you need four times as many sentences.
 #
-# Keep two more limits in mind:
+# Keep three more limits in mind:
 #
 # - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*. To compare those, train each with several seeds, and compare the difference of the means with the spread between seeds.
-# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. How large a gain must be before people notice it depends on the metric: [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compare differences in scores with human judgements.
+# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. Would people notice? [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compared the scores of 6,530 pairs of systems with human judgements. If a system was ahead by about 0.65 BLEU, as ours is, people agreed in fewer than 60% of the pairs, and a coin would have reached 50%. For 80%, it took 2.3 BLEU.
+# - **BLEU is for related systems.** In the same study, people agreed with a gain of 2 BLEU in about 90% of the pairs if one system was a new version of the other, but only in about 55% if the two were unrelated. So a paper's BLEU, even with the same signature, says little about whether its system is better than yours.
 
 # %% [markdown]
 # ## Learned metrics: COMET
@@ -1086,7 +1101,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # Learned metrics agree better with expert ratings than BLEU and chrF do. WMT, the field's yearly competition, titled its report of 2022 [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# But COMET doesn't say why a score is low, and it is less reliable on languages and errors that it wasn't trained on. **We have no COMET scores of our own for the sentences in this chapter**, because its model is a download of about 2 GB. Write A, B and C into `translations.en`, one per line, and the source and the reference three times each into `source.de` and `references.en`. Then find out whether it notices the extra *not* in translation B, after `pip install unbabel-comet`:
+# But COMET doesn't say why a score is low, it is less reliable on languages that it wasn't trained on, and learned metrics have blind spots of their own: earlier versions of COMET weren't sensitive enough to wrong numbers and names ([Amrhein and Sennrich, 2022](https://arxiv.org/abs/2202.05148)), and other learned metrics, such as BLEURT, to negations ([Anschütz et al., 2023](https://arxiv.org/abs/2307.13989)). So does COMET notice the extra *not* in translation B? **We haven't tried**, because its model is a download of about 2 GB. To find out, write A, B and C into `translations.en`, one per line, and the source and the reference three times each into `source.de` and `references.en`. Then, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
@@ -1098,7 +1113,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # </details>
 #
-# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, for comparison with older results; and a significance test. Publish the translations, too.
+# **What to report today:** COMET with the name of its model and the version of the software, because scores of different versions can't be compared ([Zouhar et al., 2024](https://arxiv.org/abs/2408.15366)); chrF and BLEU with their signatures, for comparison with earlier versions of your system; and a significance test. If a metric has filtered your training data or chosen among your translations, judge by another one. Publish the translations, too.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1299,7 +1314,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # <details><summary>Answer</summary>
 #
-# Yes. Replace a correct translation in different words by the reference without its *not*. Or take translations of half the right length, and append a word of nonsense to each: the brevity penalty then improves more than the precisions fall.
+# Yes. Replace a correct translation in different words by the reference without its *not*. Or take only the first ten words of perfect translations of twenty, and append a word of nonsense to each: the brevity penalty's factor rises by 20%, and the geometric mean of the precisions falls by only 11%.
 #
 # </details>
 #

@@ -121,7 +121,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart uses each GPU's peak speed in 16 bits, from its data sheet. The [utilisation](16_gpu_performance.ipynb) (MFU) is the share of this peak that a training run reaches; you'll see below why we start with 15%, and that it differs from GPU to GPU. Look up today's prices, and correct ours with the slider. (In reality, more GPUs raise the price a little.)
+# The chart uses each GPU's peak speed in 16 bits, from its data sheet. The [utilisation](16_gpu_performance.ipynb) (model FLOPs utilisation, MFU) is the share of this peak that a training run reaches; you'll see below why we start with 15%, and that it differs from GPU to GPU. Look up today's prices, and correct ours with the slider. (In reality, more GPUs raise the price a little.)
 #
 # This page shows the commands that train the full model, and runs each of them with a tiny one, in about a minute on a CPU. You need a GPU only for the full model.
 #
@@ -211,7 +211,7 @@ adam = build_optimizers(torch.nn.Linear(2, 2), "adam", choose_device("cpu"))
 assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 
 # %% [markdown]
-# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default). **So don't shorten the warm-up.** We did, because we only had minutes on a GPU, and with Adam the base model learned little.
+# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default; later versions of that repository are pre-norm). **So don't shorten the warm-up.** We did, because we only had minutes on a GPU, and with Adam the base model learned little.
 #
 # <details><summary>What we have trained with post-norm layers and short or long warm-ups</summary>
 #
@@ -295,7 +295,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
 # - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention for the query and the output, and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup; biases and layer norms are negligible. Attention has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as $2 \cdot n \cdot d$ weights. We count the scores that the causal mask hides, because they are computed, too.
+# Embedding a token is only a lookup; biases and layer norms are negligible. Attention has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
 
 
 # %%
@@ -340,7 +340,7 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed.
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (That speed is for 32-bit numbers. Don't compare the 29% with the utilisations below, which are shares of 16-bit peaks: those are much higher, and much harder to reach.)
 #
 # The figure shows where the operations are spent. The shortest bar, attention without its trained weights, grows with the square of the length, but at 30 tokens it hardly counts.
 
@@ -388,7 +388,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation. Two groups have published the hours, hardware and tokens of such runs: the [three runs of the base model on four A40s](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), and one of [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/99a6e4e8b5263566793ab6efa9783735f09fc4ca/training/nvidia/transformer-pytorch):
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation. Here are published runs for which we know hours, hardware and tokens: the [three runs of the base model on four A40s](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), and one of [the big model on eight A100s](https://github.com/FlagOpen/FlagPerf/tree/99a6e4e8b5263566793ab6efa9783735f09fc4ca/training/nvidia/transformer-pytorch):
 
 # %%
 # model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
@@ -534,6 +534,8 @@ assert round(flop["big"] / flop["base"]) == 10
 assert round(costs(flop["base"], "T4", utilisation=0.1)[0]) == 40
 
 # %% [markdown]
+# **At 15%, one H100 does in under two hours, for less than five euros, what took the paper's eight P100 twelve hours.** It needs about 2 kWh; by the same formula, the eight P100 (250 to 300 W each) needed about 40.
+#
 # **With these prices, the H100 and the RTX 4090 are the cheapest either way, and the T4, with the lowest price per hour, isn't.** Whether the H100 or the RTX 4090 is cheaper depends on their utilisation. What decides is the price per hour divided by the speed that you really get, so measure before you rent for long. The big model takes ten times as much of everything.
 #
 # You also need 1.7 GB of downloads, about 45 minutes on a CPU to prepare the text, and disk space: 0.6 GB for the prepared text, and 2.5 GB for the base model's run, or 21 GB for the big one's.
@@ -773,7 +775,7 @@ assert math.isclose(found, run_folder_bytes(n_parameters), rel_tol=0.02)
 # %% [markdown]
 # Is a full-size run going well?
 #
-# - **The first loss** should be about 11 (`--training.log-every 1` prints it). Equal probabilities would give $\ln 37{,}000 \approx 10.5$; an untrained model's logits have a variance of about 1, which adds about 0.5.
+# - **The first loss** should be about 11 (`--training.log-every 1` prints it). Equal probabilities would give $\ln 37{,}000 \approx 10.5$; an untrained model's logits $z$ have a variance of about 1, which adds about 0.5, because the mean of $e^z$ is then about $e^{1/2}$.
 # - **In between**, both losses should fall steadily; a plateau from the start is a bad sign (see *The score is too low*). We have no curve at full size, but the page of the [A40 runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) plots loss and BLEU after each of 20 epochs of about 5,600 steps. That validation loss includes label smoothing, unlike ours, so compare its shape, and BLEU.
 # - **At the end**, the paper reports 25.8 BLEU on the validation set, newstest2013, and a perplexity of 4.92 (Table 3), so a loss of $\ln 4.92 = 1.59$. A loss per token depends on the tokenizer, so yours may differ.
 #
@@ -806,7 +808,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. (At full size it should gain less, because the final learning rate is about fifty times lower; we don't know how much less.) To see why, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
+# The average is better than each of the five. (At full size it should gain less, because the final learning rate is about fifty times lower. For converged models on WMT14 and other corpora, [Gao et al. (2022)](https://aclanthology.org/2022.findings-aacl.18/) found a small but robust gain in BLEU.) To see why, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -902,7 +904,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --device cpu")
 # | Joey NMT v2.1 | | 24.4 | |
 # | Tensor2Tensor's released model | 3.8 million | 27.5 | 29.0 |
 #
-# The last column is 1.4 or 1.5 points higher than sacreBLEU, mainly because the paper split words at hyphens. So in sacreBLEU, the paper's model would get **roughly 26** ([Evaluation](13_evaluation.ipynb)). The A40 runs reached 27.6 (± 0.2) without averaging, but by Hugging Face's `evaluate` on references that their tokenizer has encoded and decoded, so neither of your scores is comparable with that.
+# The last column is 1.4 or 1.5 points higher than sacreBLEU, because of the tokenizer, the words split at hyphens and the straight quotation marks. Without the quotation marks, [Ott et al. (2018)](https://aclanthology.org/W18-6301/) got 0.7 points more than with sacreBLEU. So in sacreBLEU, the paper's model would get **roughly 26**, from 25.8 to 26.6 ([Evaluation](13_evaluation.ipynb)). The A40 runs reached 27.6 (± 0.2) without averaging, but by Hugging Face's `evaluate` on references that their tokenizer has encoded and decoded, so neither of your scores is comparable with that.
 #
 # If your sacreBLEU score is clearly below 25, something may be wrong, though one of the published models has 24.4. With this package, it is unlikely to be the architecture, which the tests compare with PyTorch's. The next section begins with a table of likely causes.
 
@@ -1272,7 +1274,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 #
 # <details><summary>A. That you are 1.6 points below the paper</summary>
 #
-# No. The two scores were computed in different ways, and that alone explains more than a point.
+# No. The two scores were computed in different ways, and for other models that alone makes a difference of 0.7 to 1.5 points.
 #
 # </details>
 # <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>
