@@ -402,10 +402,11 @@ check("step_gradient", step_gradient)
 # Small experiments reveal the bugs, if you know their result beforehand. The hint suggests three. A call may look like this (float16 works on a CPU, too, only slowly):
 #
 # ```python
-# torch.manual_seed(0)  # the same weights and the same batch every time
+# torch.manual_seed(0)  # the same weights and the same examples every time
 # model = nn.Linear(4, 5)
-# batch = torch.randn(8, 4), torch.randint(5, (8,))
-# print(train_with_loss_scaling(model, [[batch], [batch]], learning_rate=0.5, max_norm=0.1, scale=1024.0))
+# batch = states, expected = torch.randn(8, 4), torch.randint(5, (8,))
+# two_steps = [[batch], [batch]]  # each has a single batch
+# print(train_with_loss_scaling(model, two_steps, learning_rate=0.5, max_norm=100.0, scale=1.0))
 # ```
 #
 # The call changes the model, so make a new one for each call.
@@ -413,14 +414,22 @@ check("step_gradient", step_gradient)
 # <details><summary>Hint</summary>
 #
 # ```text
-# a step with all examples in one batch, and a step with the same examples in two batches of different sizes: the same loss?
+# two steps with all examples in one batch, and two with the same examples in two batches of different sizes: the same losses?
 # a small max_norm, with a scale of 1 and with a scale of 1024: the same losses, apart from rounding?
-# two steps on the same batch with a scale so large that all gradients become infinite: what should the second loss be?
+# two steps on the same batch with a scale so large that the gradients become infinite, 2.0**40: what should the second loss be?
 # ```
 # </details>
 # <details><summary>Help: <code>unscale_() has already been called on this optimizer since the last update()</code></summary>
 #
 # The gradients of a step are unscaled once, after those of all its batches have been added up. And each step ends with `scaler.update()`.
+# </details>
+# <details><summary>Help: <code>unscale_() is being called after step()</code> or <code>step() has already been called since the last update()</code></summary>
+#
+# In each step of training, `scaler.step` is called once, after the loop over the batches, and `scaler.update` comes after it. Is the update missing, or too early?
+# </details>
+# <details><summary>Help: <code>Attempted unscale_ but _scale is None</code></summary>
+#
+# Nothing has been scaled yet. Unscale the gradients after the backward passes.
 # </details>
 # <details><summary>Help: <code>No inf checks were recorded prior to update</code></summary>
 #
@@ -500,7 +509,7 @@ for n_tokens in (1, 64, 1024, 16_384):
 # Run the cell below to have the notebook graded; in Jupyter, save it first. On your own machine, `python -m exercises grade gpu_performance` in a terminal
 # does the same.
 #
-# Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They contain the step that you have just repaired, and divide by the tokens of all batches
+# Then read `Trainer.step` and `Trainer._backward` in [`transformer/training/trainer.py`](https://github.com/transformer-course/transformer-course/blob/main/transformer/training/trainer.py). They do what you have just repaired (`step_if_finite` skips a step, as `scaler.step` does, but without waiting for the GPU), and divide by the tokens of all batches
 # on all GPUs, as your sixth blank does.
 
 # %% tags=["skip-execution", "nbval-skip"]

@@ -1868,6 +1868,17 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
     return _good_step(weight, (learning_rate * gradient).float() / scale, 1.0, scale, good, interval)
 
 
+@loss_scaling_step.mistake(
+    "step and gradient in float16",
+    "Nothing converts your gradient to float32 before it is multiplied by the learning rate and divided by the scale, "
+    "so the step is rounded to float16. Convert the gradient before you compute anything with it.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if _overflows(gradient):
+        return weight, scale / 2, 0
+    return _good_step(weight, (learning_rate * gradient / scale).float(), 1.0, scale, good, interval)
+
+
 @loss_scaling_step.mistake("the step added", "You add the step to the weight, so the loss grows. Subtract it.")
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     return loss_scaling_step.reference(weight, gradient, -learning_rate, scale, good, interval)
@@ -2776,31 +2787,37 @@ Examples = tuple[Tensor, Tensor]
 """States, (tokens, d_model), and the expected tokens, (tokens,), int64."""
 
 
-class _OverflowInBackward(torch.autograd.Function):
-    """The identity. A gradient that is too large for float16 becomes infinite, and no other is rounded."""
+class _LinearInFloat16Range(torch.autograd.Function):
+    """A linear layer in which too large a gradient of the weight becomes infinite, as in float16; none is rounded."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(states)
+        with torch.autocast("cpu", enabled=False):
+            return states @ weight + bias
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return torch.where(gradient.half().isinf(), gradient * math.inf, gradient)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor]:
+        (states,) = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            of_weight = states.mT @ gradient
+            of_weight = torch.where(of_weight.half().isinf(), of_weight * math.inf, of_weight)
+            return None, of_weight, gradient.sum(dim=0)
 
 
-class _Float16Range(nn.Module):
-    """A linear model with the range of float16, but the precision of float32, so that all right answers agree."""
+class _Linear(nn.Module):
+    """A model with the range of float16, but the precision of float32, so that all right answers agree."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(numbers(3, 4, seed=seed))
+        self.bias = nn.Parameter(numbers(4, seed=seed + 1))
 
-    def forward(self, states: Tensor) -> Tensor:
-        with torch.autocast("cpu", enabled=False):
-            return states @ _OverflowInBackward.apply(self.weight)  # type: ignore[no-untyped-call]
+    def forward(self, states: Tensor) -> Any:
+        return _LinearInFloat16Range.apply(states, self.weight, self.bias)  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
-        return "a linear model whose gradients overflow beyond 65,504"
+        return "a linear model whose weight has gradients that overflow beyond 65,504"
 
 
 def _step(*sizes: int, seed: int) -> list[Examples]:
@@ -2813,32 +2830,32 @@ def _step(*sizes: int, seed: int) -> list[Examples]:
 
 @topic.exercise(
     {  # batches of different sizes, no clipping, no scaling
-        "model": _Float16Range(0),
+        "model": _Linear(0),
         "steps": [_step(2, 5, seed=10), _step(4, 1, 2, seed=20)],
         "learning_rate": 0.5,
         "max_norm": 100.0,
         "scale": 1.0,
     },
     {  # clipping
-        "model": _Float16Range(1),
-        "steps": [_step(4, seed=30), _step(3, seed=40)],
+        "model": _Linear(2),
+        "steps": [_step(4, seed=30), _step(3, seed=40), _step(3, seed=45)],
         "learning_rate": 0.5,
         "max_norm": 0.05,
         "scale": 1024.0,
     },
-    {  # every gradient overflows
-        "model": _Float16Range(2),
+    {  # every gradient of the weight overflows
+        "model": _Linear(4),
         "steps": [_step(4, seed=50), _step(3, seed=60)],
         "learning_rate": 0.5,
         "max_norm": 100.0,
         "scale": 2.0**40,
     },
     {  # the first gradients overflow, the later ones don't
-        "model": _Float16Range(3),
-        "steps": [_step(4, 2, seed=70 + i) for i in range(9)],
+        "model": _Linear(6),
+        "steps": [_step(4, 2, seed=70 + i) for i in range(7)],
         "learning_rate": 0.5,
         "max_norm": 0.2,
-        "scale": 2.0**20,
+        "scale": 2.0**19,
     },
     differentiable=False,
     insight="Unscale before you clip, and let the scaler take the step: it skips one whose gradients overflowed.",
@@ -2867,50 +2884,62 @@ def train_with_loss_scaling(
     return losses
 
 
-_LOSS = """    n_tokens = sum(len(expected) for _, expected in batches)
+def _batches(loss: str, weight_in_report: str = "") -> str:
+    """The loop over the batches of a step, with another loss, which may be weighted differently in what is reported."""
+    return f"""    n_tokens = sum(len(expected) for _, expected in batches)
     for states, expected in batches:
         with torch.autocast("cpu", torch.float16):
-            loss = F.cross_entropy(model(states), expected, reduction="sum") / n_tokens"""
+            loss = {loss}
+        scaler.scale(loss).backward()
+        step_loss += loss.item(){weight_in_report}"""
 
 
-def _other_loss(loss: str) -> str:
-    return f"""    for states, expected in batches:
-        with torch.autocast("cpu", torch.float16):
-            loss = {loss}"""
-
+_SUM, _MEAN = 'F.cross_entropy(model(states), expected, reduction="sum")', "F.cross_entropy(model(states), expected)"
+_WEIGHTED_ALIKE = f"{_MEAN} / len(batches)"
 
 add_bugs(
     train_with_loss_scaling,
     Bug(
         "unequal batches are weighted wrongly",
-        "Take a step with a single batch of five examples. From the same weights, take one with the same examples in "
-        "two batches, of two and three. Both steps should have the same loss. Do they?",
-        _LOSS,
-        _other_loss("F.cross_entropy(model(states), expected) / len(batches)"),
+        "Train for two steps, each with the same five examples in a single batch. Then, from the same weights, train "
+        "for two steps with these examples in two batches, of two and three. All losses should be the same. Are they?",
+        _batches(f"{_SUM} / n_tokens"),
+        _batches(_WEIGHTED_ALIKE).split("\n", 1)[1],
         (
+            WrongRepair(
+                "right losses, but wrong gradients",
+                "The losses that you report are weighted by tokens, but the gradients still count each batch alike: "
+                "they are those of the loss on which you call `backward`.",
+                _batches(_WEIGHTED_ALIKE, " * len(batches) * len(expected) / n_tokens"),
+            ),
+            WrongRepair(
+                "right gradients, but wrong losses",
+                "Your steps are right, but the losses that you report aren't: they still count each batch alike.",
+                _batches(f"{_SUM} / n_tokens", " * n_tokens / len(expected) / len(batches)"),
+            ),
             WrongRepair(
                 "the sum over all tokens",
                 "Your loss is the sum over the tokens of a step, so it grows with their number. It should be their "
                 "mean: divide each batch's sum by the tokens of all batches of the step.",
-                _other_loss('F.cross_entropy(model(states), expected, reduction="sum")'),
+                _batches(_SUM),
             ),
             WrongRepair(
                 "the batches' means added up",
                 "You add up the mean losses of the batches. With two batches, the result is about twice as large as it "
-                "should be. Count each batch by its number of tokens.",
-                _other_loss("F.cross_entropy(model(states), expected)"),
-            ),
-            WrongRepair(
-                "divided by the tokens of the batch only",
-                "You divide each batch's sum by its own number of tokens, which gives the mean of the batch. Divide by "
-                "the tokens of all batches of the step.",
-                _other_loss('F.cross_entropy(model(states), expected, reduction="sum") / len(expected)'),
+                "should be. Divide each batch's sum by the tokens of all batches of the step.",
+                _batches(_MEAN),
             ),
             WrongRepair(
                 "divided by the number of batches",
                 "You sum over the tokens, but divide by the number of batches. For the mean over the tokens, divide by "
                 "the tokens of all batches of the step.",
-                _other_loss('F.cross_entropy(model(states), expected, reduction="sum") / len(batches)'),
+                _batches(f"{_SUM} / len(batches)"),
+            ),
+            WrongRepair(
+                "divided by tokens and by batches",
+                "Your weights of the batches are right, but then you divide by the number of batches, too. With these "
+                "weights, the sum over the batches is the mean already.",
+                _batches(f"{_SUM} / n_tokens / len(batches)"),
             ),
         ),
     ),
@@ -2924,9 +2953,25 @@ add_bugs(
     scaler.unscale_(optimizer)""",
         (
             WrongRepair(
-                "never clipped",
-                "The gradients aren't clipped any more. Clip them, but at the moment when they have their true size.",
+                "not clipped when the step is taken",
+                "When the step is taken, the gradients haven't been clipped. Clip them before it, at the moment when "
+                "they have their true size.",
                 "scaler.unscale_(optimizer)",
+            ),
+            WrongRepair(
+                "each number clipped on its own",
+                "You clip each number of the gradients on its own. `max_norm` is the largest norm of all gradients "
+                "together, so that the direction of the step stays the same.",
+                """scaler.unscale_(optimizer)
+    nn.utils.clip_grad_value_(model.parameters(), max_norm)""",
+            ),
+            WrongRepair(
+                "each parameter clipped on its own",
+                "You clip the gradient of each parameter on its own. `max_norm` is the largest norm of all of them "
+                "together, so that the direction of the step stays the same.",
+                """scaler.unscale_(optimizer)
+    for parameter in model.parameters():
+        nn.utils.clip_grad_norm_([parameter], max_norm)""",
             ),
         ),
     ),
@@ -2947,3 +2992,95 @@ add_bugs(
         ),
     ),
 )
+
+
+@train_with_loss_scaling.mistake(
+    "clipped to the first scale",
+    "You multiply `max_norm` by the scale of the first step, but after an overflow the scaler has another. Ask it for "
+    "its scale, or clip when the gradients have their true size.",
+)
+def _(
+    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
+) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        optimizer.zero_grad()
+        loss = _mean_loss(model, batches)
+        scaler.scale(loss).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+@train_with_loss_scaling.mistake(
+    "the sum is scaled, not the mean",
+    "All three bugs are repaired. But you scale the sum of the losses and divide the gradients afterwards, so they "
+    "overflow sooner than they need to, and more steps are skipped. Divide before `backward`.",
+)
+def _(
+    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
+) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        optimizer.zero_grad()
+        n_tokens = sum(len(expected) for _, expected in batches)
+        loss = _mean_loss(model, batches)
+        scaler.scale(loss * n_tokens).backward()
+        scaler.unscale_(optimizer)
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            parameter.grad /= n_tokens
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+@train_with_loss_scaling.mistake(
+    "a part of the step is taken",
+    "If some gradients overflow, you still take the step with the others. Skip all of it: without those gradients, the "
+    "step has another direction.",
+)
+def _(
+    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
+) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    losses = []
+    for batches in steps:
+        optimizer.zero_grad()
+        loss = _mean_loss(model, batches)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        for parameter in model.parameters():
+            if parameter.grad is not None and not parameter.grad.isfinite().all():
+                parameter.grad = None
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+        scaler.update()
+        losses.append(loss.item())
+    return losses
+
+
+def _mean_loss(model: nn.Module, batches: list[Examples]) -> Tensor:
+    """The mean loss over all tokens of a step."""
+    states, expected = (torch.cat(tensors) for tensors in zip(*batches, strict=True))
+    return F.cross_entropy(model(states), expected)
+
+
+@train_with_loss_scaling.mistake(
+    "tensors instead of floats",
+    "Your losses are right, but they are tensors, and the function returns floats: use `.item()`.",
+)
+def _(
+    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
+) -> list[Tensor]:
+    losses = train_with_loss_scaling.reference(model, steps, learning_rate, max_norm, scale)
+    return [torch.tensor(loss) for loss in losses]
