@@ -135,7 +135,7 @@ for i, label in enumerate(labels):
     print(f"{prefix:>30} → {vocabulary[label]}")
 
 # %% [markdown]
-# Five words give six predictions; the last is that the sentence ends. The source gets an `<eos>` as well. Now we add a second, shorter pair, and pad it with `<pad>` to the length of the first:
+# Five words give six predictions; the last is that the sentence ends. The source gets an `<eos>` as well, so that the encoder, too, sees where a sentence ends. Now we add a second, shorter pair, and pad it with `<pad>` to the length of the first:
 
 
 # %%
@@ -325,7 +325,7 @@ assert sum(share["by target length"]) > 2.5 * sum(share["then by source"])
 assert np.corrcoef(source_lengths, target_lengths)[0, 1] > 0.9
 
 # %% [markdown]
-# Sorting by both lengths is far better than by target length alone. With 600 tokens, serpentine order is only slightly better still; with 2,000, where batches contain a jump more often, the advantage is larger. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right.
+# Sorting by both lengths is far better than by target length alone. With 600 tokens, serpentine order is only slightly better still; with 2,000, where batches contain a jump more often, the advantage is larger. In a larger corpus it matters less: of 60,000 pairs in batches of 600 tokens, both orders leave less than 1%. The figure shows typical batches in three of the four orders. Each row is a pair, with the source on the left and the target on the right.
 
 
 # %% tags=["hide-input"]
@@ -468,6 +468,8 @@ for budget in (250, 2000):
 # %% [markdown]
 # A pool no larger than a batch is useless, because the order *within* a batch doesn't matter. What counts is **how many batches fit into a pool**, so twice the budget needs twice the pool. With everything sorted, the dots lie close to the curve sentences = budget ÷ length.
 #
+# Large language models are usually pre-trained with hardly any padding, by **sequence packing**: several texts fill one row, and a mask can keep each from attending to the others ([Krell et al., 2021](https://arxiv.org/abs/2107.02027)). A translator would have to pack sources and targets in step, and mask cross-attention, too.
+#
 # ## Shuffling
 #
 # In sorted order, each epoch would go from the shortest sentences to the longest, and the model might adapt to the lengths that it saw last. So the batches of each epoch are **shuffled**, but sentences don't move from batch to batch. The figure shows the mean length of the targets in each batch of an epoch, for both orders:
@@ -508,7 +510,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times: with batches of random sentences, with batches of similar lengths sorted by their mean target length, and with the same batches shuffled. Each run gets 300,000 source and target positions, so about the same amount of computation. The table shows the mean loss per token on test sentences (lower is better), at the end of each run and after as many steps as the first run makes:
+# Even shuffled, **a batch of similar lengths is not a random sample of the corpus**. Its sentences are all short or all long and have much in common, so its gradient is noisier than that of random sentences. But it costs only about half as much, because a batch of random sentences has almost twice as many positions for the same number of tokens. Which matters more, and how much does shuffling help? We train a small model three times: with batches of random sentences, with batches of similar lengths sorted by their mean target length, and with the same batches shuffled. Each run gets 300,000 source and target positions, so about the same amount of computation. The first table shows the mean loss per token on test sentences (lower is better), at the end of each run and after as many steps as the first run makes; the second splits the test sentences by target length:
 
 # %% tags=["hide-input"]
 from transformer.training.objective import batch_loss
@@ -517,6 +519,8 @@ config = ModelConfig(
     len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, dropout=0.0, norm="pre"
 )
 test_batch = batch_of(test_pairs)
+by_length = sorted(test_pairs, key=lambda pair: len(tokenizer.encode(pair[1])))
+short_batch, long_batch = batch_of(by_length[:167]), batch_of(by_length[-167:])
 
 
 def random_batches(epoch):
@@ -532,17 +536,14 @@ def sorted_batches(epoch):
 
 
 def train(batches_of, check_at=None):
-    """Train a small model; return its steps, and the test loss at a step and at the end."""
+    """Return the steps and test losses: at a step, at the end, for both lengths."""
     torch.manual_seed(0)
     small = Transformer(config)
     optimizer = torch.optim.Adam(small.parameters(), lr=3e-3, fused=True)
 
     @torch.no_grad()
-    def test_loss():
-        return (
-            batch_loss(small, test_batch, smoothing=0.0).item()
-            / test_batch.n_tokens
-        )
+    def test_loss(batch=test_batch):
+        return batch_loss(small, batch, smoothing=0.0).item() / batch.n_tokens
 
     positions, loss_at_check = 0, None
     indices_of_all = chain.from_iterable(map(batches_of, count()))
@@ -555,18 +556,31 @@ def train(batches_of, check_at=None):
         if steps == check_at:
             loss_at_check = test_loss()
         if positions >= 300_000:
-            return steps, loss_at_check, test_loss()
+            thirds = test_loss(short_batch), test_loss(long_batch)
+            return steps, loss_at_check, test_loss(), thirds
 
 
-n_steps, _, loss = train(random_batches)
+n_steps, _, loss, thirds = train(random_batches)
 runs = {"random sentences": (n_steps, loss, loss)}
-runs["similar, sorted"] = train(sorted_batches, check_at=n_steps)
-runs["similar, shuffled"] = train(shuffled_batches, check_at=n_steps)
+on_thirds = {"random sentences": thirds}
+orders_of_batches = {
+    "similar, sorted": sorted_batches,
+    "similar, shuffled": shuffled_batches,
+}
+for name, batches_of in orders_of_batches.items():
+    *runs[name], on_thirds[name] = train(batches_of, check_at=n_steps)
 print(f"batches           steps  loss at {n_steps}  at the end")
 for name, (steps, at_check, at_end) in runs.items():
     print(f"{name:17}{steps:6}{at_check:13.2f}{at_end:12.2f}")
+print("\nat the end, on    shortest third  longest third")
+for name, (short, long) in on_thirds.items():
+    print(f"{name:17}{short:15.2f}{long:15.2f}")
 
 # %% tags=["remove-cell"]
+sorted_thirds, shuffled_thirds = (on_thirds[name] for name in orders_of_batches)
+assert sorted_thirds[0] < shuffled_thirds[0] + 0.35
+assert sorted_thirds[1] > shuffled_thirds[1] + 0.6
+assert abs(sorted_thirds[1] - on_thirds["random sentences"][1]) < 0.3
 (random_steps, random_loss, _), by_sorted, by_shuffled = runs.values()
 assert random_loss + 0.2 < by_shuffled[1] < by_sorted[1]
 assert by_shuffled[2] + 0.3 < by_sorted[2] < random_loss - 0.3
@@ -575,7 +589,7 @@ assert 0.4 < (by_sorted[2] - by_shuffled[2]) / gain < 0.65, "about half is lost"
 assert min(by_sorted[0], by_shuffled[0]) > 1.7 * random_steps
 
 # %% [markdown]
-# Step for step, random sentences are best. But for the same amount of computation, batches of similar lengths make almost twice as many steps, and early in training, as here, that more than makes up for their noise. **Without shuffling, about half of the gain over random sentences is lost.** Each row is a single run, but the differences are large.
+# Step for step, random sentences are best. But for the same amount of computation, batches of similar lengths make almost twice as many steps, and early in training, as here, that more than makes up for their noise. **Without shuffling, about half of the gain over random sentences is lost.** The second table shows where. The sorted run ended in the middle of its third epoch, after the batches of short sentences. On short test sentences it is almost as good as the shuffled run; on long ones, which it last saw an epoch ago, it is hardly better than the run with random sentences. So it did adapt to the lengths that it saw last. (Each row is a single run. With two other seeds, each final loss differed by about 0.1 at most, and 43% and 48% of the gain was lost.)
 #
 # ### An endless iterator
 #
@@ -614,13 +628,13 @@ for piece, probability in zip(pieces, p, strict=True):
     print(f"{piece:8} {probability:.3f}")
 
 # %% [markdown]
-# Each number is the probability of a token, **given the source and all tokens before it**. The model is never quite certain, an effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied together, the numbers give the probability of the whole translation $y$ of the source $x$. By the chain rule of probability, this is exact:
+# Each number is the probability of a token, **given the source and all tokens before it**. The model is never quite certain, an effect of [label smoothing](10_label_smoothing.ipynb), the topic of the next chapter. Multiplied together, the numbers give the probability that the model assigns to the whole translation $y$ of the source $x$, as this sequence of tokens (the same text can be cut into other tokens). By the chain rule of probability, this is exact:
 #
 # $$ p(y \mid x) = \prod_{t} p(y_t \mid y_1, \ldots, y_{t-1},\, x) $$
 #
 # The factor of `<eos>` matters. Without it, the product is the total probability of **all translations that begin with these tokens**; with it, only the one that ends here remains.
 #
-# A model that predicts the next token is called a **language model**, so the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, also called **cross-entropy**, and this is the loss. Minimising it is **maximum-likelihood training**. (`smoothing=0.0` switches label smoothing off.)
+# A model that assigns a probability to every text, usually as such a product, is called a **language model**. So the decoder is a *conditional* language model: its predictions also depend on the source. The logarithm turns the product into a sum. With a minus sign, it is the **negative log-likelihood** of the translation, and this is the loss. (It is also called **cross-entropy**, which strictly is its mean over the data.) Minimising it is **maximum-likelihood training**. (`smoothing=0.0` switches label smoothing off.)
 
 # %%
 from transformer.training.objective import batch_loss
@@ -678,7 +692,7 @@ forced[:, 4] = forced[:, 4].roll(1)
 after_correct, after_forced = finish(correct), finish(forced)
 
 # %% [markdown]
-# Here are three results, and how often the rest is right: it must equal the reference from the fifth token on, or from the fourth if the model took the forced token as an addition. The last line counts how many of the others at least end like the reference, with the same four tokens (the last two are nearly always the full stop and <eos>). Sentences whose forced token happens to be correct don't count.
+# Here are three results, and how often the rest is right: it must equal the reference from the fifth token on, or from the fourth if the model took the forced token as an addition. The last line counts how many of the others at least end like the reference, with the same four tokens (the last two are nearly always the full stop and `<eos>`). Sentences whose forced token happens to be correct don't count.
 
 # %% tags=["hide-input"]
 changed = (forced[:, 4] != correct[:, 4]).nonzero()[:, 0].tolist()
@@ -716,9 +730,9 @@ assert forced_texts[3].endswith("seinen nassen Hut letzte Woche heimlich anziehe
 assert "Richter" not in forced_texts[10] and forced_texts[40].count("Sofa") == 2
 
 # %% [markdown]
-# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always finds its way back to the end of the correct sentence, probably because cross-attention still reads the correct source.
+# In the first example only the forced word is wrong. In the second, the model takes *Kurs* (course) as the recipient and leaves out the hungry judge; in the third, *Sofa* occurs twice. So one wrong token can cause a few more, but the model nearly always finds its way back to the end of the correct sentence, probably because cross-attention still reads the correct source. [He et al. (2021)](https://arxiv.org/abs/1905.10617) find such a *self-recovery* in language models, too, whereas [Arora et al. (2022)](https://arxiv.org/abs/2204.01171) find that errors accumulate: how much exposure bias hurts is disputed.
 #
-# This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. But it gives up what makes teacher forcing fast: computing all positions in one pass.
+# This measures robustness against a foreign token, which isn't quite exposure bias. A model's own mistakes are usually more plausible: no correct sentence begins with *Im Herbst wohnteschwestern*, one of our forced prefixes. And to see what training on correct prefixes alone costs, you would have to compare our model with one that also saw wrong ones. That is the idea of **scheduled sampling** ([Bengio et al., 2015](https://arxiv.org/abs/1506.03099)), which the paper doesn't use: some tokens of the decoder's input are the model's own predictions. If they are generated one by one, training loses its parallelism. A variant for the Transformer takes them from a first parallel pass, so it needs two passes instead of one ([Mihaylova and Martins, 2019](https://aclanthology.org/P19-2049/)).
 #
 # ## Parallel text
 #
@@ -752,7 +766,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # | <code class="literal">min_<wbr>language_<wbr>probability</code> (1%) | *The committee meets on Monday.* – *De commissie vergadert morgen.*: a classifier recognises Dutch | it learns to answer in that language |
 # | <code class="literal">drop_<wbr>duplicates</code> | the clean pair again | it counts more than other pairs, and is easily memorised |
 #
-# On 35,000 pairs of real text, these filters [drop 2.8%](17_wmt14.ipynb), most often because of `max_ratio`.
+# On 35,000 pairs of text similar to WMT14, these filters [drop 2.8%](17_wmt14.ipynb), most often because of `max_ratio`.
 
 # %% tags=["remove-cell"]
 from transformer.data.cleaning import Cleaner
@@ -797,7 +811,7 @@ for name, pair in examples.items():
     print(f"{name}:\n  {cleaner.report.summary()}")
 
 # %% [markdown]
-# Most filters drop some good pairs along with the bad ones. A filter pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that your filters dropped; `transformer prepare` shows an example for each filter. To find out whether a filter helps, train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
+# Most filters drop some good pairs along with the bad ones. A filter pays off if the bad pairs would have hurt more than the good ones would have helped. So read some of the pairs that it dropped (`transformer prepare` shows an example for each filter), train with it and without, and compare translations of the same test set. The test set itself is never cleaned, because the text that people want translated isn't clean.
 #
 # Defects differ in how much they hurt. Untranslated copies, for example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
@@ -836,7 +850,7 @@ assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 #
 # Because the names change from pair to pair, and some are invented, the model can't memorise them and has to learn to copy names from the source. The target stays correct, so the model learns to read careless text but to write correct text.
 #
-# After every change the two sentences must still be translations of each other, which takes rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr* and not *Herrn*, its form for objects; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
+# After every change the two sentences must still be translations of each other, which takes rules. A name must occur on both sides. *Tom* may become *Mr. Baker* only where German would use *Herr*, the nominative, and not *Herrn*, its form in all other cases; the verb *may* must not be mistaken for the month; *nine o'clock* can't become *fifty-eight o'clock*. Where the code isn't sure, it leaves the pair as it is.
 #
 # </details>
 
@@ -1026,7 +1040,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # </details>
 #
-# **4. Why does the loss of a translator never reach zero on real text, however good it is?**
+# **4. Why does the loss of a translator never reach zero on real text that it hasn't seen, however good it is?**
 #
 # <details><summary>Answer</summary>
 #
@@ -1038,7 +1052,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; but more steps fit into the same time, and in our short run that more than made up for it. Without any shuffling, it lost about half of the gain.
+# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is noisier gradients, so a step teaches the model less; but more steps fit into the same time, and in our short run that more than made up for it. Without any shuffling, it lost about half of the gain, because it adapted to the lengths that it had just seen.
 #
 # </details>
 #

@@ -14,6 +14,7 @@
 # # Label smoothing and calibration
 #
 # The diagrams below compare two small translators. When the first gives its next token a probability of about 85%, it is right only 52% of the time. Both were trained on a thousand sentence pairs, and on new sentences both predict the next token correctly about equally often. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+#
 # The model in the diagram *hard targets* was trained to give all of the probability to the correct token. It is **overconfident**; the orange lines show by how much. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
@@ -164,7 +165,9 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with only one of its translations, and "not in the corpus" doesn't mean "impossible". This is a reason not to be certain, though not a way to learn *Pforte*, as you'll see.
 #
-# So the paper trains the model to be a little less than certain, and lists this under **regularisation** (§5.4): like dropout, smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain why. The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
+# So the paper trains the model to be a little less than certain, and lists this under **regularisation** (§5.4): like dropout, smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain why.
+#
+# The new loss is a weighted mean: 0.9 times the usual cross-entropy, plus $\varepsilon = 0.1$ times the mean loss over all tokens of the vocabulary, as if each of them were the correct one:
 #
 # $$
 # \begin{aligned}
@@ -409,7 +412,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a confidence of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by someone deciding which translations to check. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a confidence of 0.8, eight in ten are correct, and likewise for every other value. That matters whenever someone reads a probability as a probability, for example to say how many errors a text probably contains. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation. Nor does it hold for prefixes that the model has generated itself: on these, translators are poorly calibrated, even if they were trained with label smoothing and are well calibrated on correct ones ([Wang et al., 2020](https://aclanthology.org/2020.acl-main.278/)).
 #
 # Sort the predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -621,7 +624,7 @@ Picture(
 )
 
 # %% [markdown]
-# The accuracy on new sentences rises until the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (Another seed gave a smaller difference, in the same direction. With so little data, neither run shows how large the effect is in a long training run on millions of sentences.)
+# The accuracy on new sentences rises until the last step, so by this measure, the models haven't been trained too long. But as they memorise their training pairs, they become more certain of new sentences, too, and with hard targets this certainty grows much faster than the accuracy. Smoothing slows it down, and the gradient $p - q$ shows one reason: once a correct token has a probability of 0.8, the hard target pushes its logit up with a gradient of 0.2, the smoothed one with only half of that. (We repeated this with three other seeds. The ECE was 0.11 to 0.15 with hard targets and 0.05 to 0.08 with smoothing, and the 52% of this chapter's first lines was between 52% and 66%. With so little data, none of these runs shows how large the effect is in a long training run on millions of sentences.)
 #
 # The second model's *unsmoothed* loss (last column of the first table of this section) is also lower, although it was trained with smoothing. Here is each model's loss on the tokens that it predicts correctly, and on the others:
 
@@ -675,7 +678,7 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). It divides all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half:
+# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). It divides all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search may choose another one, because it compares sums of log-probabilities over several steps.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. Because chance makes accuracy and confidence differ a little in every bin, even a perfectly calibrated model doesn't get exactly zero. The last column shows what such a model would get with as many predictions of the same confidences:
 
 
 # %%
@@ -688,6 +691,8 @@ def best_temperature(z, labels):
 
 # %%
 half, fitted = len(labels) // 2, {}
+torch.manual_seed(0)
+print("                   T   error  scaled  perfect")
 for name, z in logits.items():
     temperature = best_temperature(z[:half], labels[:half])
     errors = []
@@ -695,8 +700,10 @@ for name, z in logits.items():
         confidence, prediction = (z[half:] / t).softmax(dim=-1).max(dim=-1)
         is_correct = prediction == labels[half:]
         errors.append(calibration_error(confidence, is_correct))
+    drawn = torch.rand(100, len(confidence)) < confidence  # correct by chance
+    perfect = sum(calibration_error(confidence, d) for d in drawn) / 100
     before, after = errors
-    print(f"{name:16} T = {temperature:.2f}  error {before:.3f} → {after:.3f}")
+    print(f"{name:15} {temperature:.2f}{before:8.3f}{after:8.3f}{perfect:9.3f}")
     fitted[name] = temperature, *errors
 
 # %% tags=["remove-cell"]
@@ -710,7 +717,29 @@ assert fitted["pocket-small"][2] < 0.15 * fitted["pocket-small"][1]
 assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 
 # %% [markdown]
-# One number, chosen after training, removes two thirds of the calibration error of the model with hard targets, half of that of the smoothed model, and nearly all of that of `pocket-small`. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough. The paper uses label smoothing for another reason: it improved the translations.
+# One number, chosen after training, removes two thirds of the calibration error of the model with hard targets, half of that of the smoothed model, and nearly all of that of `pocket-small`. What remains of the last two is hardly more than chance. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if you only need calibration, a temperature is enough.
+#
+# But calibration isn't everything. To decide which predictions to check, you need another property: correct predictions should have a *higher* confidence than wrong ones, whatever the values are. Draw a correct and a wrong prediction at random. How often does the correct one have the higher confidence? (This is known as **AUROC**; 0.5 would be guessing.) And how many of the most confident tenth are correct?
+
+# %%
+print("                  AUROC  top tenth correct")
+ranking = {}
+for name, z in logits.items():
+    confidence, is_correct = predictions(z)
+    right, wrong = confidence[is_correct], confidence[~is_correct]
+    auroc = (right[:, None] > wrong).float().mean()
+    top = confidence.topk(len(confidence) // 10).indices
+    ranking[name] = auroc, is_correct[top].float().mean()
+    print(f"{name:17} {auroc:.3f} {ranking[name][1]:18.3f}")
+
+# %% tags=["remove-cell"]
+ranks = [ranking[name] for name in measured]
+assert all(hard > smoothed for hard, smoothed in zip(*ranks, strict=True))
+
+# %% [markdown]
+# Here the smoothed model is slightly *worse*: it is better calibrated, but it separates its correct predictions from its wrong ones less well. With three other seeds, its AUROC was lower by about 0.01, too. [Xia et al. (2025)](https://arxiv.org/abs/2403.14715) find the same on much larger tasks, and explain it by the gradient $p - q$: smoothing holds back the highest logit most where the prediction is probably correct.
+#
+# The paper uses label smoothing for another reason than calibration: it improved the translations.
 #
 # Does it improve them on our corpus, too? In [our experiments](../book/experiments.md), models for the pocket corpus are trained with four values of $\varepsilon$, each with three seeds. Their BLEU on the test set (mean and standard deviation over the seeds):
 #
@@ -718,7 +747,7 @@ assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 # |---|---|---|---|
 # | 88.0 ± 0.4 | 88.9 ± 0.6 | 88.8 ± 0.9 | 88.8 ± 0.3 |
 #
-# The means with smoothing are nearly one point higher, but that isn't much more than the difference between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) shows the consequences. Large language models are usually trained without smoothing.
+# The means with smoothing are nearly one point higher, but that isn't much more than the difference between seeds. Smoothing also has a side effect: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. [Decoding](12_decoding.ipynb) shows the consequences. Large language models are usually trained without smoothing. Plausible reasons are that they see most of their text only once or a few times, so memorising is less of a problem, and that they generate by sampling, where probability on improbable tokens does harm.
 
 # %% tags=["remove-cell"]
 import json
@@ -934,6 +963,6 @@ for n_padding in (0, 6, 18):
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) use label smoothing in §5.4, and vary ε in group (D) of Table 3.
 # - **Where it comes from:** §7 of [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), for image classification, with the formula of this chapter's first section.
 # - **When it helps, and what it costs:** [Müller et al. (2019)](https://arxiv.org/abs/1906.02629) study its effect on calibration, on translation and, for image classifiers, on the vectors before the output layer, which form tighter clusters.
-# - **Calibration:** [Guo et al. (2017)](https://arxiv.org/abs/1706.04599) show that modern networks are overconfident, and that a temperature repairs most of it. The calibration error with bins is from [Pakdaman Naeini et al. (2015)](https://doi.org/10.1609/aaai.v29i1.9602).
+# - **Calibration:** [Guo et al. (2017)](https://arxiv.org/abs/1706.04599) show that modern networks are overconfident, and that a temperature repairs most of it. For translators, [Kumar and Sarawagi (2019)](https://arxiv.org/abs/1903.00802) find `<eos>` badly calibrated even after correct prefixes. The calibration error with bins is from [Pakdaman Naeini et al. (2015)](https://doi.org/10.1609/aaai.v29i1.9602).
 # - **An alternative:** [Pereyra et al. (2017)](https://arxiv.org/abs/1701.06548) reward the entropy of the prediction, and show how that relates to label smoothing.
 # - **Next:** [Training](11_training.ipynb) puts the model, the data and the loss together.
