@@ -43,6 +43,11 @@ def test_the_titles_of_folded_cells_in_colab_are_not_shown(html, page):
     assert "# @title" not in parse(html / page).text_content()
 
 
+def test_no_token_is_taken_for_a_tag(html, page):
+    """Outside code, Markdown passes <eos> on as HTML, and browsers show nothing."""
+    assert parse(html / page).xpath("//bos | //eos | //pad | //unk") == []
+
+
 def test_nothing_is_loaded_from_other_sites(html, page):
     tags = parse(html / page).xpath("//*[self::script or self::img or self::iframe or self::source or self::link]")
     loaded = [tag.get("src") or (tag.get("href") if tag.get("rel") != "canonical" else None) for tag in tags]
