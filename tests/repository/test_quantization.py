@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from book import quantization
-from book._ext.results import MISSING, section
+from book._ext.results import section
+from book._ext.results.tables import MISSING
 from book.quantization import RESULT, TEST_SETS, main
 from transformer.checkpoint import read_json
 from transformer.errors import UserError

@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from book._ext import results
-from book._ext.results import MISSING, Spread, change, second_opinion, section
+from book._ext.results import section
+from book._ext.results.curves import first_below, learning_curves, same_loss
+from book._ext.results.everyday import second_opinion
+from book._ext.results.experiments import change, seed_groups, three_scores
+from book._ext.results.models import session_cells
+from book._ext.results.scores import score
+from book._ext.results.speed import earlier_version
+from book._ext.results.speedrun import SPEEDRUN_GOAL, SPEEDRUN_SEEDS
+from book._ext.results.spread import Spread
+from book._ext.results.tables import MISSING, table
 from book.everyday import HUNDREDS, confidence_interval, read_sentences
 from book.experiments import EXPERIMENTS
 from book.live_models import POOR
@@ -408,7 +416,7 @@ def test_where_bleu_is_noise_the_figure_has_the_losses(root: Path) -> None:
 
 
 def test_numbers_are_right_aligned() -> None:
-    shown = results.table(
+    shown = table(
         ["n", "name", "value"], [["1", "2 seeds", "1,234"], ["2", "none", "–"], ["4", "1", "5.0\xa0±\xa00.1"]]
     )
     first, second, third = shown.splitlines()[1].strip("|").split("|")
@@ -431,7 +439,7 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
         failed_row("pre, cold", 1),
     ]
     rows[3]["curve"].append({"step": 3000, "valid_loss": None, "minutes": 1})
-    post, pre = results.learning_curves(rows).pictures
+    post, pre = learning_curves(rows).pictures
     assert "post-norm" in post.alt and "pre-norm" in pre.alt
     assert post.figure.axes[0].get_ylim() == pre.figure.axes[0].get_ylim()
     assert "warm ends at 3.00" in post.alt and "warm ends at 1.50" in pre.alt and "cold" in pre.alt
@@ -440,7 +448,7 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
     cold = pre.figure.axes[0].lines[1].get_ydata()
     assert cold[0] == 1.5 and math.isnan(cold[1])
     with pytest.raises(ValueError, match="4 lines; got 5"):  # none is left out
-        results.learning_curves([row(f"post, {label}", 1, 1) for label in "abcde"])
+        learning_curves([row(f"post, {label}", 1, 1) for label in "abcde"])
 
 
 def test_steps_and_minutes_to_the_same_loss() -> None:
@@ -450,12 +458,12 @@ def test_steps_and_minutes_to_the_same_loss() -> None:
     for one in rows:
         one["curve"] = [{"step": s, "valid_loss": v, "minutes": m} for s, v, m in curves[one["label"]]]
     rows[3]["curve"][0]["valid_loss"] = 1.9  # the second seed gets there at once
-    shown = results.same_loss([*rows, failed_row("failed", 1)]).replace("\xa0", " ")
+    shown = same_loss([*rows, failed_row("failed", 1)]).replace("\xa0", " ")
     assert line(shown, "setting")[1] == "steps to a validation loss of 2.000"
     assert line(shown, "slow") == ["slow", "300 ± 0", "3.00 ± 0.00", "2"]
     assert line(shown, "fast") == ["fast", "125 ± 35", "2.50 ± 0.71", "2"]
     with pytest.raises(ValueError, match="doesn't reach 0"):
-        results.first_below(rows[0]["curve"], 0.0)
+        first_below(rows[0]["curve"], 0.0)
 
 
 def test_what_the_page_says_about_muon() -> None:
@@ -466,7 +474,7 @@ def test_what_the_page_says_about_muon() -> None:
     assert len(curves) == 6
     for factor in ("0.5", "1", "2"):
         adam, muon = (curves[f"{name}, factor {factor}"] for name in ("Adam", "Muon"))
-        assert results.first_below(muon, loss)[0] < results.first_below(adam, loss)[0]
+        assert first_below(muon, loss)[0] < first_below(adam, loss)[0]
         assert muon[-1]["valid_loss"] < adam[-1]["valid_loss"]
         assert muon[-1]["step"] == adam[-1]["step"] and muon[-1]["minutes"] > adam[-1]["minutes"]
     for name in ("Adam", "Muon"):
@@ -487,7 +495,7 @@ def by_label(name: str) -> dict[str, list[dict[str, Any]]]:
 
 def bleu_of(name: str) -> dict[str, list[float]]:
     """The BLEU of each setting's seeds with the widest beam."""
-    return {label: [results.score(one["test_sets"][-1], "BLEU") for one in g] for label, g in by_label(name).items()}
+    return {label: [score(one["test_sets"][-1], "BLEU") for one in g] for label, g in by_label(name).items()}
 
 
 def test_what_the_page_concludes() -> None:
@@ -511,18 +519,18 @@ def test_what_the_page_concludes() -> None:
     ]
     assert losses == sorted(losses)
     for one in by_label("beam-width")["pocket"]:
-        bleu = {test["beam_size"]: results.score(test, "BLEU") for test in one["test_sets"]}
+        bleu = {test["beam_size"]: score(test, "BLEU") for test in one["test_sets"]}
         assert bleu[1] < bleu[2] and max(bleu.values()) - bleu[4] < 0.1
     captions, speedrun = (
-        results.seed_groups(json.loads((ROOT / "book" / "results" / f"{name}.json").read_text("utf-8"))["rows"])
+        seed_groups(json.loads((ROOT / "book" / "results" / f"{name}.json").read_text("utf-8"))["rows"])
         for name in ("multi30k", "captions-speedrun")
     )
     full, quick, adam = (
-        Spread.of([results.score(one["test_sets"][-1], "BLEU") for one in group]).mean
+        Spread.of([score(one["test_sets"][-1], "BLEU") for one in group]).mean
         for group in (captions["multi30k"], speedrun["speedrun"], speedrun["adam"])
     )
     assert 5 < full - quick < 6 and 2.5 < quick - adam < 3.5
-    short = {name: results.three_scores(group[0])[1] for name, group in speedrun.items() if name.startswith("600")}
+    short = {name: three_scores(group[0])[1] for name, group in speedrun.items() if name.startswith("600")}
     gained = {name.removeprefix("600-steps-"): bleu - short["600-steps"] for name, bleu in short.items()}
     assert min(gained[name] for name in ("no-dropout", "2-wider-layers", "warm-up-150")) > 1
     assert max(abs(gained[name]) for name in ("learning-rate-1.5", "smoothing-0.05")) < 0.3
@@ -544,12 +552,12 @@ def test_entries_to_the_speedrun_keep_its_rules(root: Path) -> None:
     shown = text(root, "speedrun-records")
     assert [one.split()[1] for one in shown.splitlines() if one[:2] == "| "] == ["entry", "first", "second"]
     assert line(shown, "second")[1:4] == ["4.2 ± 0.1", "33.5 ± 0.0", "3"]
-    assert f"at least `{results.SPEEDRUN_GOAL}` BLEU" in PAGE and results.SPEEDRUN_SEEDS == 3
+    assert f"at least `{SPEEDRUN_GOAL}` BLEU" in PAGE and SPEEDRUN_SEEDS == 3
 
 
 def test_runs_with_equal_settings_are_grouped_by_their_names() -> None:
     rows = [{**row(label, seed, 30), "differs": []} for label, seed in (("a", 1), ("a-seed-2", 2), ("b-1", 1))]
-    groups = results.seed_groups([*rows, {**row("b-2", 2, 30), "differs": []}, failed_row("b-3", 3)])
+    groups = seed_groups([*rows, {**row("b-2", 2, 30), "differs": []}, failed_row("b-3", 3)])
     assert {name: [one["seed"] for one in group] for name, group in groups.items()} == {"a": [1, 2], "b": [1, 2]}
 
 
@@ -578,11 +586,11 @@ def test_each_session_of_a_training_is_listed_with_its_steps(root: Path) -> None
     run = root / "transformer" / "models" / "tiny"
     sessions = [{"step": step, **FACTS, "command": f"transformer train --{step}"} for step in (0, 1234)]
     (run / "sessions.jsonl").write_text("".join(json.dumps(session) + "\n" for session in sessions))
-    first, second = results.session_cells(run)
+    first, second = session_cells(run)
     assert (first[:2], second[:2]) == (["0 to 1,234", "12"], ["1,234 to 4,321", ""])
     assert "--0" in first[-1] and "--1234" in second[-1]
     (run / "metrics.jsonl").unlink()
-    assert [cells[:2] for cells in results.session_cells(run)] == [["0 to 1,234", ""], ["from 1,234", ""]]
+    assert [cells[:2] for cells in session_cells(run)] == [["0 to 1,234", ""], ["from 1,234", ""]]
 
 
 def test_the_summary_has_the_widest_beam_of_each_test_set(root: Path) -> None:
@@ -650,7 +658,7 @@ def test_speed_and_memory(root: Path) -> None:
     assert "**pocket:** training steps, 654,321 parameters" in shown
     assert f"an earlier version of `pocket`, with 654,321 parameters. The current one has {today:,}" in shown
     assert "Training `pocket`, an earlier version: A Fast Chip" in shown
-    assert results.earlier_version({"name": "pocket", "parameters": today}) == ""
+    assert earlier_version({"name": "pocket", "parameters": today}) == ""
     assert "`transformer bench a`" in shown and "`transformer bench b`" in shown
 
 
