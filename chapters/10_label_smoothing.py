@@ -13,9 +13,7 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# The diagrams below compare two small translators. When the first gives its next token a probability of about 85%, it is right only 52% of the time. Both were trained on a thousand sentence pairs, and on new sentences both predict the next token correctly about equally often. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-#
-# The model in the diagram *hard targets* was trained to give all of the probability to the correct token. It is **overconfident**; the orange lines show by how much. The other model differs in only one thing: its loss uses **label smoothing**.
+# The diagrams below compare two small translators. When the first gives its next token a probability of about 85%, it is right only 52% of the time. Both were trained on a thousand sentence pairs, and on new sentences both predict the next token correctly about equally often. A model's **confidence** is the probability of its top prediction. Each point in these **reliability diagrams** is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal. The model in the diagram *hard targets* was trained to give all of the probability to the correct token. It is **overconfident**; the orange lines show by how much. The other model differs in only one thing: its loss uses **label smoothing**.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
