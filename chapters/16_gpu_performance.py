@@ -764,7 +764,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. We let it train a small model, also on a CPU, and start with a scale that is far too large:
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. It works on a CPU, too. We train a small model with it and start with a scale that is far too large:
 
 # %%
 classifier = torch.nn.Linear(64, 10)
@@ -785,7 +785,7 @@ for i in range(1, 9):
 assert scaler.get_scale() < 2**20 and loss < 1
 
 # %% [markdown]
-# While the gradients overflow, the loss stays the same: `scaler.step` changes no weight. The gradients are clipped after `unscale_`, because before that their norm is too large by the factor of the scale. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's have since the A100.
+# While the gradients overflow, `scaler.step` changes no weight, so the loss stays the same. (Each line shows the loss before its step.) The gradients are clipped after `unscale_`, because before that their norm is too large by the factor of the scale. bfloat16, with the range of float32, needs none of this, so it is the better choice where the GPU supports it, as NVIDIA's have since the A100.
 #
 # <details><summary>TF32 and FP8: tensor cores for float32 and for 8-bit numbers</summary>
 #
@@ -865,7 +865,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. Here are milliseconds measured on an H100, for a forward and a backward pass of attention alone, 25,600 tokens, no mask ([all measurements](../book/speed.md)). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
+# Is it faster? That depends on the length. Here are milliseconds measured on an H100, for a forward and a backward pass of attention, 25,600 tokens, no mask ([all measurements](../book/speed.md)). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -874,7 +874,7 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. At 128, it overtakes the memory-efficient kernel, which is the fastest for shorter sentences. (Each time includes the fixed cost of a single call and of waiting for it.)
+# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. At 128, it overtakes the memory-efficient kernel, which is the fastest for shorter sentences. (Each time includes drawing the random inputs and waiting for a single call, so the true ratios are larger.)
 #
 # <details><summary>Which kernel does the package use?</summary>
 #
@@ -1181,7 +1181,7 @@ if log.exists():  # not in Colab
 #
 # <details><summary>Why do the matrix products take 14.2 ms, and when is fusion a loss?</summary>
 #
-# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Each of the 18 attention sublayers takes 0.33 ms, less than the table in *FlashAttention* suggests: presumably because the times there include starting a single call and waiting for it, and the H200's memory is faster.
+# At the data sheet's peak, the FLOP of a step, padding included, would take 10.0 ms. Matrix products take 14.2, because even large ones alone reach only about 760 of the 989 TFLOP/s, and many of these are small. Each of the 18 attention sublayers takes 0.33 ms, less than the table in *FlashAttention* suggests: presumably because the times there include drawing inputs and waiting for a single call, and the H200's memory is faster.
 #
 # Fusion isn't always a gain. The compiler had put two different sums of the layer norm's backward pass into one kernel. With an option that keeps them apart, which the package now sets, these kernels take 1.9 ms instead of 4.4 ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md)). The figure was measured without it.
 #
