@@ -108,7 +108,7 @@ assert [attended_to[g] for g in ("bereitet", "zu", "mit")] == ["preparing"] * 3
 assert weights[german.index("einem"), english.index("hat")] > 0.9
 
 # %% [markdown]
-# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of the words before a noun depend on that noun. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too.
+# For each word of *einem roten Hut* ("a red hat"), the head attended to *hat*: in German, the endings of articles and adjectives depend on the noun that follows. For both parts of the verb *bereitet … zu*, it attended to *preparing*. Not every line is this easy to explain: *mit* means *with*, but its line leads to *preparing*, too.
 #
 # By the end you will be able to follow a sentence through every stage of this model, generate a translation token by token, and explain what attention does better than the recurrent networks before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
@@ -316,7 +316,7 @@ for caption, word in zip(sentences, ["hell", *["Licht"] * 3], strict=False):
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# One row of the table has become four different vectors. They are still much closer to each other than to that of *dog*, but the rest of the model can tell them apart: it translates the *light* of *light shirt* as *hellen* ("not dark") and the other three as *Licht* (what a lamp gives). But these numbers don't measure similarity of meaning: the second *light* is the closest to the first, perhaps because their sentences differ in only one word.
+# One row of the table has become four different vectors, although they are still much closer to each other than to that of *dog*. The translations differ, too: the *light* of *light shirt* becomes *hellen* ("not dark"), the other three become *Licht* (what a lamp gives). That isn't due to these four vectors alone, because the decoder also reads those of the neighbours, such as *shirt*. Nor do the numbers measure similarity of meaning: the second *light* is the closest to the first, perhaps because their sentences differ in only one word.
 #
 # ## The decoder predicts the next token
 #

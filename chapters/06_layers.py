@@ -172,7 +172,7 @@ from transformer.positions import sinusoidal_encoding
 # %% [markdown]
 # ## Rank collapse: attention alone makes all positions alike
 #
-# The output of attention is a weighted average of values. Stack two attention layers, and you average averages: the vectors move closer to a common mean, and what is specific to a position gets lost. This is called **over-smoothing** or **rank collapse**, because a matrix whose rows are all the same has rank 1.
+# The output of attention is a weighted average of values. Stack two attention layers, and you average averages: the vectors move closer to a common mean, and what is specific to a position gets lost. This is called **over-smoothing**, or **rank collapse**: a matrix whose rows are all the same has rank 1.
 #
 # Why is it so fast? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
 #
@@ -404,9 +404,8 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %%
 def layer_norm(x, gamma=1.0, beta=0.0, eps=1e-5):
     deviation = x - x.mean(dim=-1, keepdim=True)
-    variance = deviation.square().mean(
-        dim=-1, keepdim=True
-    )  # x.var() divides by n - 1
+    # Not x.var(), which divides by n - 1:
+    variance = deviation.square().mean(dim=-1, keepdim=True)
     return gamma * deviation / (variance + eps).sqrt() + beta
 
 
@@ -694,10 +693,32 @@ assert 10 * medians["attention only"][1] < medians["+ layer norm"][1]
 at_the_end = [medians[name][-1] for name in list(stacks)[-3:]]
 assert 1.5 * at_the_end[1] < at_the_end[0] < at_the_end[2] / 1.5
 
+
+class WithoutNorms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.feed_forward = (
+            MultiHeadAttention(32, n_heads=4),
+            FeedForward(32, 128),
+        )
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.feed_forward(x)
+
+
+def median_variation(*arguments):
+    return median(variation(stack(*arguments, seed=seed)[-1]) for seed in range(60))
+
+
+without_norms = median_variation(WithoutNorms)
+assert 1.5 * without_norms < median_variation(AttentionPlus, "residual")
+assert without_norms < 2 * median_variation(*stacks["complete, post-norm"])
+
 # %% [markdown]
 # **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that. They conclude that layer norm plays no role, but [Wu et al. (2024)](https://arxiv.org/abs/2405.18781) prove that for suitable value matrices, it can prevent the collapse.
 #
-# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, and pre-norm layers have kept the most. The interactive figure above shows why: every norm on the stream scales the input down, whereas in pre-norm, the stream grows and what a sublayer adds doesn't grow with it. Later, we'll see a post-norm model collapse during training, for another reason.
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, mainly because their untrained feed-forward networks add similar vectors at all positions. (Without their norms, they would keep only a little more.) Pre-norm layers have kept the most: their stream grows, as in the interactive figure above, so later sublayers change it less and less. Later, we'll see a post-norm model collapse during training, for another reason.
 
 # %% [markdown]
 # ## The decoder layer
@@ -972,7 +993,7 @@ for seed in (1, 2):
     assert abs(ends[0] - math.log(12)) < 0.1 and ends[1] < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up: in [our experiments](../book/experiments.md) with translators, a far too hot start harms pre-norm, too.)
+# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up. In [our experiments](../book/experiments.md) with translators, a learning rate that started far too high harmed pre-norm, too.)
 #
 # At its end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
 #

@@ -311,7 +311,7 @@ unchanged = toy_E[1] * 2 + sinusoidal_encoding(1, 4)[0]
 logit_table(unchanged, toy_E)
 
 # %% [markdown]
-# So a model whose layers do nothing **copies its input**. With only four dimensions the effect is weak. Below, we'll meet a model with 256 that does so with near certainty.
+# So a model whose layers do nothing **copies its input**. With only four dimensions the effect is weak. Below, we'll meet a model with 256 dimensions that copies with near certainty.
 #
 # ### What tying saves, and what it changes
 #

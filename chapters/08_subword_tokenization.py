@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and nor has the translator of [chapter 1](01_translation.ipynb): neither *Handschuhfach* nor *klemmt* occurs in the 29,000 pairs of captions that it learned from. The figure cuts the sentence into words, characters and subwords. **In which of the three is a part of it lost?** And how can a program find such subwords, in two languages at once?
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and the translator of [chapter 1](01_translation.ipynb) certainly hasn't: neither *Handschuhfach* nor *klemmt* occurs in the 29,000 pairs of captions that it learned from. The figure cuts the sentence into words, characters and subwords. **In which of the three is a part of it lost?** And how can a program find such subwords, in two languages at once?
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -665,7 +665,7 @@ assert splits[1] == ["▁Frühling", "s", "kleid"]
 #
 # **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on bytes instead of characters. UTF-8, the usual encoding of text, stores a character in one to four bytes: *u* as 117, *ü* as 195 and 188, € as 226, 130 and 172. So 256 tokens can encode any text, and a token may be part of a character.
 #
-# Before BPE, GPT-2 cuts the text with a regular expression into contractions such as *'s*, and runs of letters, of digits or of other characters, with the space before them. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
+# Before BPE, GPT-2 cuts the text with a regular expression into contractions such as `'s`, and runs of letters, of digits or of other characters, with the space before them. No token crosses these cuts. GPT-4 and Llama 3 also cut numbers after every three digits. Here are both rules, simplified:
 
 # %%
 gpt2 = r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\w\s]|_)+|\s+"

@@ -295,7 +295,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
 # - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention for the query and the output, and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup; biases and layer norms are negligible. Attention has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
+# Embedding a token is only a lookup; biases and layer norms are negligible. The scores and weighted sums of attention involve no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
 
 
 # %%
@@ -340,9 +340,9 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (That speed is for 32-bit numbers. Don't compare the 29% with the utilisations below, which are shares of 16-bit peaks: those are much higher, and much harder to reach.)
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (That speed is for 32-bit numbers. Don't compare the 29% with the utilisations below. They are shares of newer GPUs' 16-bit peaks, which are much higher, and much harder to reach.)
 #
-# The figure shows where the operations are spent. The shortest bar, attention without its trained weights, grows with the square of the length, but at 30 tokens it hardly counts.
+# The figure shows where the operations are spent. The work of the last bar, *scores and weighted sums*, grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -431,7 +431,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 #
 # </details>
 #
-# Why haven't we done it, then? We have had a GPU only for four sessions of fifteen minutes.
+# Why haven't we trained the full model, then? We have had a GPU only for four sessions of fifteen minutes.
 
 # %% tags=["remove-cell"]
 stored = Path("../book/results/gpu")

@@ -177,8 +177,8 @@ def test_the_second_judge_is_compared_with_the_first() -> None:
     second = dict(zip(pairs[:4], ("right", "unnatural", "another word", "right"), strict=True))
     last = {"translations": dict(pairs[:3] + pairs[4:])}
     assert second_opinion(first, second, last).strip() == (
-        "A second judge (see below) agreed with the first on 2 of 4 different translations. Of the 3 by the last version, "
-        "the second found 1 right, and the first 2."
+        "A second judge (see below) agreed with the first on 2 of 4 different translations. Of the 3 by the last "
+        "version, the second found 1 right, and the first 2."
     )
 
 

@@ -49,7 +49,7 @@ def second_opinion(
     agreed = sum((first[pair] == RIGHT) == (verdict == RIGHT) for pair, verdict in second.items())
     twice = {pair[0]: pair[1] for pair in version["translations"].items() if pair in second}
     return (
-        f"\nThe second judge agreed with the first on {agreed} of {len(second)} different translations. "
+        f"\nA second judge (see below) agreed with the first on {agreed} of {len(second)} different translations. "
         f"Of the {len(twice)} by the last version, the second found {count_right(twice, second)} right, and the first "
         f"{count_right(twice, first)}.\n"
     )
