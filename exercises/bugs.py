@@ -57,8 +57,16 @@ def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
     for states in itertools.product(*([bug, None, *bug.repairs] for bug in bugs)):
         wrong = {bug.right: state.wrong for bug, state in zip(bugs, states, strict=True) if state}
         if wrong and sum(isinstance(state, WrongRepair) for state in states) <= 1:
-            title, hint = _describe(states)
-            exercise.mistake(title, hint)(_compile(exercise.reference, _replace(body, wrong)))
+            name_mistake(exercise, *_describe(states), wrong)
+
+
+def name_mistake(exercise: Exercise, title: str, hint: str, code: Mapping[str, str]) -> None:
+    """Name the mistake that replacing parts of the reference's body makes.
+
+    Args:
+        code: right code, which occurs in the body once, → wrong code.
+    """
+    exercise.mistake(title, hint)(_compile(exercise.reference, _replace(_body(exercise.reference), code)))
 
 
 def _describe(states: Sequence[State]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from exercises.bugs import Bug, WrongRepair, add_bugs
+from exercises.bugs import Bug, WrongRepair, add_bugs, name_mistake
 from exercises.calls import Inputs
 from exercises.check import Topic
 from exercises.checks.two_mistakes import with_pairs
@@ -2896,6 +2896,8 @@ def _batches(loss: str, weight_in_report: str = "") -> str:
 
 _SUM, _MEAN = 'F.cross_entropy(model(states), expected, reduction="sum")', "F.cross_entropy(model(states), expected)"
 _WEIGHTED_ALIKE = f"{_MEAN} / len(batches)"
+_CLIPPED = """scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)"""
 
 add_bugs(
     train_with_loss_scaling,
@@ -2947,8 +2949,7 @@ add_bugs(
         "the steps depend on the scale",
         "Train twice from the same weights with a small `max_norm`, once with a scale of 1 and once with 1,024. The "
         "losses should be the same, apart from rounding. Which line sees gradients that are still scaled?",
-        """scaler.unscale_(optimizer)
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)""",
+        _CLIPPED,
         """nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     scaler.unscale_(optimizer)""",
         (
@@ -2994,85 +2995,41 @@ add_bugs(
 )
 
 
-@train_with_loss_scaling.mistake(
+name_mistake(
+    train_with_loss_scaling,
     "clipped to the first scale",
     "You multiply `max_norm` by the scale of the first step, but after an overflow the scaler has another. Ask it for "
     "its scale, or clip when the gradients have their true size.",
+    {_CLIPPED: "nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)"},
 )
-def _(
-    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
-) -> list[float]:
-    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
-    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    losses = []
-    for batches in steps:
-        optimizer.zero_grad()
-        loss = _mean_loss(model, batches)
-        scaler.scale(loss).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
-        scaler.step(optimizer)
-        scaler.update()
-        losses.append(loss.item())
-    return losses
-
-
-@train_with_loss_scaling.mistake(
+name_mistake(
+    train_with_loss_scaling,
     "the sum is scaled, not the mean",
     "All three bugs are repaired. But you scale the sum of the losses and divide the gradients afterwards, so they "
     "overflow sooner than they need to, and more steps are skipped. Divide before `backward`.",
+    {
+        f"{_SUM} / n_tokens": _SUM,
+        "step_loss += loss.item()": "step_loss += loss.item() / n_tokens",
+        _CLIPPED: """scaler.unscale_(optimizer)
+    for parameter in model.parameters():
+        parameter.grad /= n_tokens
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)""",
+    },
 )
-def _(
-    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
-) -> list[float]:
-    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
-    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    losses = []
-    for batches in steps:
-        optimizer.zero_grad()
-        n_tokens = sum(len(expected) for _, expected in batches)
-        loss = _mean_loss(model, batches)
-        scaler.scale(loss * n_tokens).backward()
-        scaler.unscale_(optimizer)
-        for parameter in model.parameters():
-            assert parameter.grad is not None
-            parameter.grad /= n_tokens
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-        scaler.step(optimizer)
-        scaler.update()
-        losses.append(loss.item())
-    return losses
-
-
-@train_with_loss_scaling.mistake(
+name_mistake(
+    train_with_loss_scaling,
     "a part of the step is taken",
     "If some gradients overflow, you still take the step with the others. Skip all of it: without those gradients, the "
     "step has another direction.",
+    {
+        _CLIPPED: """scaler.unscale_(optimizer)
+    for parameter in model.parameters():
+        if not parameter.grad.isfinite().all():
+            parameter.grad = None
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)""",
+        "scaler.step(optimizer)": "optimizer.step()",
+    },
 )
-def _(
-    model: nn.Module, steps: list[list[Examples]], learning_rate: float, max_norm: float, scale: float
-) -> list[float]:
-    optimizer = torch.optim.SGD(model.parameters(), learning_rate)
-    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    losses = []
-    for batches in steps:
-        optimizer.zero_grad()
-        loss = _mean_loss(model, batches)
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        for parameter in model.parameters():
-            if parameter.grad is not None and not parameter.grad.isfinite().all():
-                parameter.grad = None
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-        optimizer.step()
-        scaler.update()
-        losses.append(loss.item())
-    return losses
-
-
-def _mean_loss(model: nn.Module, batches: list[Examples]) -> Tensor:
-    """The mean loss over all tokens of a step."""
-    states, expected = (torch.cat(tensors) for tensors in zip(*batches, strict=True))
-    return F.cross_entropy(model(states), expected)
 
 
 @train_with_loss_scaling.mistake(
