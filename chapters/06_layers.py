@@ -1106,7 +1106,7 @@ gentle = norm_divisors(train("post", max(warmups.values()), 0.01, steps=10)[0])
 assert 10 < math.prod(gentle) < 50
 
 # %% [markdown]
-# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that the divisors stay close to what they were before training, and most of the difference survives. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Without warm-up, does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that the divisors stay close to what they were before training, and the positions stay different. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Without warm-up, does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):
