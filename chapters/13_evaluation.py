@@ -1084,7 +1084,7 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*. To compare those, train each with several seeds, and compare the difference of the means with the spread between seeds.
 # - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. Would people notice? [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compared the scores of 6,530 pairs of systems with human judgements. If a system was ahead by about 0.65 BLEU, as ours is, people agreed in fewer than 60% of the pairs, and a coin would have reached 50%. For 80%, it took 2.3 BLEU.
-# - **BLEU is for related systems.** In the same study, people agreed with a gain of 2 BLEU in about 90% of the pairs if one system was a new version of the other, but only in about 55% if the two were unrelated. So a paper's BLEU, even with the same signature, says little about whether its system is better than yours.
+# - **BLEU is for related systems.** In the same study, people agreed with a gain in BLEU far more often if one system was a new version of the other than if the two were unrelated. So a paper's BLEU, even with the same signature, says little about whether its system is better than yours.
 
 # %% [markdown]
 # ## Learned metrics: COMET
