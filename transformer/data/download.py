@@ -4,8 +4,11 @@ A download is written to a temporary file, which gets its final name only after 
 file under its final name is always complete. An interrupted download is resumed by the next call, from any server.
 """
 
+import http.client
+import io
 import os
 import shutil
+import socket
 import sys
 import time
 from contextlib import AbstractContextManager
@@ -26,7 +29,7 @@ if TYPE_CHECKING:  # slow to import, and needed only for a download
 TIMEOUT = 10.0
 """Try again if a server sends nothing for this many seconds."""
 SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
-"""Give up on a server that sends fewer bytes than SLOW_BYTES of a file in SLOW_SECONDS."""
+"""Give up on a server that sends fewer bytes than SLOW_BYTES in SLOW_SECONDS, headers included."""
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
@@ -156,8 +159,18 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
     import requests
     import urllib3
 
+    class Adapter(requests.adapters.HTTPAdapter):
+        """Reads all responses as `LimitedResponse`."""
+
+        def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+            pool = super().get_connection_with_tls_context(*args, **kwargs)
+            pool.ConnectionCls = type("Connection", (type(pool).ConnectionCls,), {"response_class": LimitedResponse})
+            return pool
+
     reason = None
     with requests.Session() as session:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Adapter())
         for attempt in range(RETRIES + 1):
             time.sleep(BACKOFF * attempt)
             try:
@@ -165,7 +178,7 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
                     part.unlink()  # its beginning may have been that of another file
                     _stream(session, url, part, file)
                 return None
-            except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
+            except (requests.RequestException, urllib3.exceptions.HTTPError, TooSlowError, ValueError) as error:
                 reason, temporary = _explain(error)
                 if not temporary:
                     break
@@ -179,7 +192,8 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
         Whether the download was resumed.
 
     Raises:
-        ValueError: if the server is too slow, or sends more than the file has.
+        TooSlowError: if the server is too slow.
+        ValueError: if it sends more than the file has.
     """
     start = _size(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
@@ -194,8 +208,7 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
         total = None if rest is None else start + rest
         bar = progress_bar(f"downloading {file.name}", total, unit="B", unit_scale=True, leave=False, initial=start)
         with part.open("ab" if start else "wb") as out, bar:
-            n_bytes = counted = start
-            since = time.monotonic()
+            n_bytes = start
             # Never decoded: some servers label a .gz file as an encoding of the file without .gz.
             while chunk := response.raw.read1(1 << 16, decode_content=False):
                 n_bytes += len(chunk)
@@ -204,11 +217,46 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
                     raise ValueError(f"more than the {file.size:,} bytes of the file")
                 out.write(chunk)
                 bar.update(len(chunk))
-                if (seconds := time.monotonic() - since) >= SLOW_SECONDS:
-                    if n_bytes - counted < SLOW_BYTES:
-                        raise ValueError(f"only {n_bytes - counted:,} bytes in {seconds:.0f} s")
-                    counted, since = n_bytes, time.monotonic()
     return start > 0
+
+
+class TooSlowError(Exception):
+    """A server sends too few bytes."""
+
+
+class LimitedResponse(http.client.HTTPResponse):
+    """A response that gives up on a server that is too slow; a timeout only limits the wait for the next byte."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_SpeedLimit(self.fp.detach()))
+
+
+class _SpeedLimit(io.RawIOBase):
+    """Reads from a stream as long as it is fast enough.
+
+    Raises:
+        TooSlowError: if fewer than `SLOW_BYTES` arrive in `SLOW_SECONDS`.
+    """
+
+    def __init__(self, stream: io.RawIOBase) -> None:
+        self.stream, self.n_bytes, self.since = stream, 0, time.monotonic()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        n_bytes = self.stream.readinto(buffer)
+        self.n_bytes += n_bytes or 0
+        if n_bytes and (seconds := time.monotonic() - self.since) >= SLOW_SECONDS:
+            if self.n_bytes < SLOW_BYTES:
+                raise TooSlowError(f"only {self.n_bytes:,} bytes in {seconds:.0f} s")
+            self.n_bytes, self.since = 0, time.monotonic()
+        return n_bytes
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
 
 
 def _explain(error: Exception) -> tuple[str, bool]:
