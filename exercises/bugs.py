@@ -44,8 +44,6 @@ State = Bug | WrongRepair | None
 def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
     """Let the blank begin with its reference, but with these bugs, and name those that an answer still has.
 
-    A wrong repair is named whatever other bugs are left, but not next to a wrong repair of another bug.
-
     Raises:
         ValueError: if the right code of a bug doesn't occur in the reference exactly once.
     """
@@ -56,7 +54,7 @@ def add_bugs(exercise: Exercise, *bugs: Bug) -> None:
     exercise.given_code = _replace(body, {bug.right: bug.wrong for bug in bugs})
     for states in itertools.product(*([bug, None, *bug.repairs] for bug in bugs)):
         wrong = {bug.right: state.wrong for bug, state in zip(bugs, states, strict=True) if state}
-        if wrong and sum(isinstance(state, WrongRepair) for state in states) <= 1:
+        if wrong:
             name_mistake(exercise, *_describe(states), wrong)
 
 
