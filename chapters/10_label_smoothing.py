@@ -710,12 +710,12 @@ assert 0.8 < fitted["label smoothing"][0] < 1.2
 for name in ("hard targets", "pocket-small"):
     assert fitted[name][2] < fitted[name][1] / 2
 assert fitted["hard targets"][2] < 0.4 * fitted["hard targets"][1]
-assert 0.4 < fitted["label smoothing"][2] / fitted["label smoothing"][1] < 0.65
+assert fitted["label smoothing"][2] < fitted["label smoothing"][1]
 assert fitted["pocket-small"][2] < 0.15 * fitted["pocket-small"][1]
 assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 
 # %% [markdown]
-# One number, chosen after training, removes about 70% of the calibration error of the model with hard targets, about half of that of the smoothed model, and nearly all of that of `pocket-small`. What remains of the last two is close to what chance alone would leave. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if calibration is all that you need, a temperature is the simpler remedy and, here, the better one.
+# One number, chosen after training, removes about 70% of the calibration error of the model with hard targets, a part of that of the smoothed model (how much depends on the run, and even on how a CPU rounds), and nearly all of that of `pocket-small`, of which only what chance alone would leave remains. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if calibration is all that you need, a temperature is the simpler remedy and, here, the better one.
 #
 # But calibration isn't everything. To decide which predictions to check, you need another property: correct predictions should have a *higher* confidence than wrong ones, whatever the values are. Draw a correct and a wrong prediction at random. How often does the correct one have the higher confidence? (This is known as **AUROC**; 0.5 would be guessing.) And how many of the most confident tenth are correct?
 
@@ -735,7 +735,7 @@ ranks = [ranking[name] for name in measured]
 assert all(hard > smoothed for hard, smoothed in zip(*ranks, strict=True))
 
 # %% [markdown]
-# Here the smoothed model is *worse*: it is better calibrated, but it separates its correct predictions from its wrong ones less well. The AUROC is only slightly lower (with three other seeds, too, by about 0.01), but in the most confident tenth of this run, 7% are wrong instead of 2%. [Xia et al. (2025)](https://arxiv.org/abs/2403.14715) find the same on much larger tasks, and explain it by the gradient $p - q$: smoothing holds back the highest logit most where the prediction is probably correct.
+# Here the smoothed model is *worse*: it is better calibrated, but it separates its correct predictions from its wrong ones less well. The AUROC is only slightly lower (with three other seeds, too, by about 0.01), but in the most confident tenth of this run, several times as many are wrong. [Xia et al. (2025)](https://arxiv.org/abs/2403.14715) find the same on much larger tasks, and explain it by the gradient $p - q$: smoothing holds back the highest logit most where the prediction is probably correct.
 
 # %% [markdown]
 # ## Does label smoothing improve translations?
