@@ -27,6 +27,7 @@ from transformer.training.distributed import DistributedContext
 from transformer.training.memory import peak_memory
 from transformer.training.objective import ModelWithLoss
 from transformer.training.run_folder import read_metrics
+from transformer.training.state import restore_state, save_state
 from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("default")  # another machine may warn of other things
@@ -80,10 +81,10 @@ def test_a_resumed_run_takes_the_same_steps(
     shape = replace(shape, dropout=0.3)
     first = trainer(name, shape, data, precision)
     losses(first, 4)
-    first.save(tmp_path)
+    save_state(first, tmp_path)
     expected = losses(first, 4)
     resumed = trainer(name, shape, data, precision)
-    resumed.restore(tmp_path, step_name(4))
+    restore_state(resumed, tmp_path, step_name(4))
     assert losses(resumed, 4) == pytest.approx(expected, rel=1e-3)
 
 

@@ -22,6 +22,7 @@ from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
 from transformer.training.memory import estimate_memory
+from transformer.training.progress import is_finished
 from transformer.training.run_folder import (
     RECIPE,
     append_log,
@@ -32,7 +33,8 @@ from transformer.training.run_folder import (
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.trainer import Trainer, is_finished
+from transformer.training.state import delete_old_checkpoints, restore_state, save_state
+from transformer.training.trainer import Trainer
 from transformer.translator import Translator
 
 STOPPING = b"\nstopping after this step, with a checkpoint; press Ctrl-C again to stop at once, without one\n"
@@ -108,7 +110,7 @@ def train(
                 if not trainer.is_done:
                     append_session(run, step, device)
                     write_recipe(run, recipe)
-                    trainer.delete_old_checkpoints(run)
+                    delete_old_checkpoints(run, config)
             writer = TensorBoard(run / "tensorboard", step) if tensorboard and is_main else None
             hidden = on_validation is not None or not is_main
             try:
@@ -204,7 +206,7 @@ def _loop(
         epoch_end = config.checkpoint_each_epoch and trainer.is_epoch_end
         due = last or epoch_end or progress.step % config.checkpoint_every == 0
         if due or stop:
-            trainer.save(run, stopped=not due)
+            save_state(trainer, run, stopped=not due)
         if stop and not last:
             context.all_reduce([0])  # as below
             raise KeyboardInterrupt
@@ -271,7 +273,7 @@ def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[]
     for name in reversed(names):
         damage = None
         try:
-            trainer.restore(run, name)
+            restore_state(trainer, run, name)
         except InvalidFileError as error:
             damage = error
         (processes_with_damage,) = trainer.context.all_reduce([damage is not None])

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import filelock
 
 from transformer.checkpoint import read_settings, remove_partial_files
-from transformer.config import DROPOUTS
+from transformer.config import DROPOUTS, ModelConfig
 from transformer.errors import UserError
 from transformer.files import InvalidFileError, read_rows, write_atomically
 from transformer.provenance import provenance
@@ -104,7 +105,11 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
     if changes and not force:
         more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
         names = [change.partition(":")[0] for change in changes]
-        if any(map(_is_fixed, names)):
+        rows = read_metrics(run)
+        taken = rows[-1]["step"] if rows else 0
+        if taken > recipe.get("training", {}).get("steps", taken):
+            hint = f", because this run has already taken {taken} steps"
+        elif any(map(_is_fixed, names)):
             hint = ", because the checkpoints in this one don't fit the new settings"
         elif any(name.startswith("data") for name in names):
             hint = ", or add --force, which works if the new data leads to the same vocabulary"
@@ -134,6 +139,18 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
             yield from differences(before.get(key), now.get(key), f"{name}.{key}" if name else key)
     elif before != now and name not in NOT_COMPARED:
         yield f"{name}: {before}, now {now}"
+
+
+def check_architecture(saved: ModelConfig, current: ModelConfig, whose: str) -> None:
+    """Check that saved weights compute the same in a model with the current settings.
+
+    Raises:
+        UserError: if not; the message lists the settings that differ.
+    """
+    before, now = asdict(saved), asdict(current)
+    changes = list(differences(before, now | {key: before[key] for key in (*DROPOUTS, "attention")}, "model"))
+    if changes:
+        raise UserError(f"{whose} has another architecture: {'; '.join(changes)}")
 
 
 def read_metrics(run: Path) -> list[dict[str, float]]:

@@ -1,13 +1,11 @@
-"""The trainer (§5): takes steps, and saves and restores its state, on one device or several."""
+"""The trainer (§5): takes training steps and validates, on one device or several."""
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,23 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from transformer.checkpoint import (
-    START_AGAIN,
-    delete_checkpoint,
-    load_checkpoint,
-    read_tensors,
-    save_checkpoint,
-    step_checkpoints,
-    step_name,
-    stopped_checkpoints,
-)
-from transformer.config import DROPOUTS, ModelConfig, TrainingConfig
+from transformer.checkpoint import START_AGAIN
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches, Indices
 from transformer.data.prefetch import Prefetcher
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
-from transformer.files import InvalidFileError
 from transformer.layers import ActivationCheckpointedLayer
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
@@ -39,8 +27,9 @@ from transformer.training.compilation import compile_with_fallback
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
 from transformer.training.objective import ModelWithLoss
-from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
-from transformer.training.run_folder import differences
+from transformer.training.optimizer import build_optimizers, step_if_finite
+from transformer.training.progress import Progress
+from transformer.training.run_folder import check_architecture
 from transformer.training.totals import DeviceTotals
 from transformer.training.validation import validate
 from transformer.translator import Translator
@@ -51,56 +40,8 @@ until the loss scale is low enough. The device counts them, and the count is rea
 validation and each checkpoint. A series that ends between two readings goes unnoticed."""
 
 
-@dataclass
-class Progress:
-    """How far a run has come: everything that is needed to resume it, except tensors."""
-
-    step: int = 0
-    """Optimiser steps taken so far."""
-    target_tokens: int = 0
-    seconds: float = 0.0
-    best_loss: float = math.inf
-    """Lowest validation loss so far."""
-    validations_since_best: int = 0
-    skipped_steps: int = 0
-    """Steps in a row that were skipped because the gradient was not finite, as last read from the device."""
-    world_size: int = 1
-    """Number of processes."""
-    gradient_accumulation_steps: int = 1
-    """Micro-batches that each process uses in a step; together they have up to ``batch_tokens`` target tokens."""
-    epoch: int = 0
-    batch_index: int = 0
-    """Micro-batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
-    loss_sum: float = 0.0
-    """Loss since the last validation, summed over this process's target tokens (in a checkpoint: all processes')."""
-    loss_tokens: int = 0
-    """Target tokens of all processes since the last validation."""
-    log_loss_sum: float = 0.0
-    """As ``loss_sum``, but since the last row of the log."""
-    log_loss_tokens: int = 0
-
-    def add_validation(self, loss: float) -> None:
-        """Take a validation loss into account, for patience."""
-        self.validations_since_best += 1
-        if loss < self.best_loss:
-            self.best_loss, self.validations_since_best = loss, 0
-
-    def is_done(self, config: TrainingConfig) -> bool:
-        """Return whether all steps are taken or patience has run out."""
-        return self.step >= config.steps or 0 < config.patience <= self.validations_since_best
-
-
-def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
-    """Return whether a run with these metrics has taken all steps, or its patience has run out."""
-    progress = Progress()
-    for row in metrics:
-        progress.step = int(row["step"])
-        progress.add_validation(row["valid_loss"])
-    return bool(metrics) and progress.is_done(config)
-
-
 class Trainer:
-    """Trains a model: takes steps, validates, and can be saved and restored between any two steps."""
+    """Trains a model: takes steps and validates. Between any two steps, `save_state` can save it."""
 
     def __init__(
         self,
@@ -119,7 +60,7 @@ class Trainer:
         self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config)
         if initial_model is not None:
-            _check_architecture(initial_model.config, model_config, "the initial model")
+            check_architecture(initial_model.config, model_config, "the initial model")
             self.model.load_state_dict(initial_model.state_dict())
         self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
@@ -193,7 +134,7 @@ class Trainer:
         """Use these batches from the next step on."""
         self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
-    def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
+    def change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
         """Continue with a different number of processes, or of micro-batches per process and step.
 
         Each pair of the current epoch is still used exactly once. If the total number of micro-batches per step, over
@@ -249,7 +190,7 @@ class Trainer:
             if self.config.batch_tokens < 100 * parts * self.context.world_size:
                 tokens = self.batches.max_tokens
                 raise UserError(f"not even micro-batches of {tokens} tokens fit into memory: use a smaller model")
-            self._change_batches(parts, self.batches.pairs)
+            self.change_batches(parts, self.batches.pairs)
             if self.context.is_main:
                 print(
                     "the batch of a step doesn't fit into memory: each process now splits its share into "
@@ -342,7 +283,7 @@ class Trainer:
 
         All processes must call it. The loss is the mean over all processes.
         """
-        self._read_totals()
+        self.read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.log_loss_sum])
         row = {
@@ -353,7 +294,7 @@ class Trainer:
         progress.log_loss_sum, progress.log_loss_tokens = 0.0, 0
         return row
 
-    def _read_totals(self) -> None:
+    def read_totals(self) -> None:
         """Add what was summed on the device to ``progress``; this is where the host waits for the device.
 
         Raises:
@@ -374,7 +315,7 @@ class Trainer:
 
     def validate(self) -> dict[str, float]:
         """Return the metrics of the current step. All processes must call it."""
-        self._read_totals()
+        self.read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.loss_sum])
         config = replace(self.config, batch_tokens=self.batches.max_tokens)  # a micro-batch, which fits into memory
@@ -400,122 +341,3 @@ class Trainer:
     def is_epoch_end(self) -> bool:
         """Whether the last step used the last batches of an epoch."""
         return self.batches.batch_index == len(self.batches.plan)
-
-    def save(self, run: Path, stopped: bool = False) -> None:
-        """Save a checkpoint to resume from, and delete those that are too old. All processes must call it.
-
-        Args:
-            stopped: save it because the run is being stopped: the next checkpoint that is due replaces it.
-        """
-        self._read_totals()
-        progress, state = self.progress, self._state()
-        loss_sum, log_loss_sum = self.context.all_reduce([progress.loss_sum, progress.log_loss_sum])
-        if not self.context.is_main:
-            return
-        metadata = {
-            "progress": asdict(progress) | {"loss_sum": loss_sum, "log_loss_sum": log_loss_sum},
-            "scaler": self.scaler.state_dict(),
-        }
-        name = step_name(progress.step, stopped)
-        save_checkpoint(run, name, self.model, metadata, state)
-        for old in stopped_checkpoints(run):
-            if old != name:
-                delete_checkpoint(run, old)
-        self.delete_old_checkpoints(run)
-
-    def delete_old_checkpoints(self, run: Path) -> None:
-        """Keep only the last ``config.keep_checkpoints``, and the state of the last two of them."""
-        names = step_checkpoints(run)
-        for old in names[: -self.config.keep_checkpoints]:
-            delete_checkpoint(run, old)
-        for old in names[-self.config.keep_checkpoints : -2]:
-            delete_checkpoint(run, old, "state")
-
-    def restore(self, run: Path, name: str) -> None:
-        """Load a checkpoint. On the CPU, training continues exactly as if it had never stopped.
-
-        The number of processes and ``config.gradient_accumulation_steps`` may have changed since: see
-        `_change_batches`. The number of micro-batches per step never decreases, so memory use does not grow.
-
-        Raises:
-            InvalidFileError: if a part of it is missing or damaged.
-            UserError: if it can't be read, or belongs to another model or version.
-        """
-        model, metadata = load_checkpoint(run, name)
-        state = read_tensors(run, name, "state")
-        _check_architecture(model.config, self.model.config, f"the checkpoint {run / name}")
-        self.model.load_state_dict(model.state_dict())
-        try:
-            load_optimizer_state(self.optimizers, state)
-            n_expected = metadata["progress"]["step"] - (self.config.steps - self.config.average_steps)
-            # If ``steps`` or ``average_steps`` has changed, the saved mean is that of other steps, and is dropped.
-            if self.averaged is not None and int(state.get("averaged.n_averaged", 0)) == n_expected > 0:
-                self.n_averaged = n_expected
-                prefix = "averaged.weights."
-                mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
-                self.averaged.load_state_dict(mean, strict=False)
-            if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
-                self.scaler.load_state_dict(metadata["scaler"])
-            self.progress = Progress(**metadata["progress"])
-            self.totals.skipped_steps.fill_(self.progress.skipped_steps)
-            self._restore_random_state(state)
-        except KeyError as error:
-            raise InvalidFileError(f"the checkpoint {run / name} lacks {error}") from error
-        except torch.OutOfMemoryError as error:
-            raise UserError("the device is out of memory before the first step") from error
-        except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
-            raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
-        progress, world_size = self.progress, self.context.world_size
-        batches_per_step = progress.world_size * progress.gradient_accumulation_steps
-        batches = max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size))
-        if batches > self.config.gradient_accumulation_steps and self.context.is_main:
-            print(
-                f"using {batches} accumulation steps per process, so that micro-batches are no larger than before",
-                file=sys.stderr,
-            )
-        self._change_batches(batches, state["epoch.pairs"].numpy() if "epoch.pairs" in state else None)
-        if not self.context.is_main:
-            progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
-
-    def _restore_random_state(self, state: dict[str, Tensor]) -> None:
-        """Continue with this process's random numbers.
-
-        If the checkpoint was saved by another number of processes, only the first process can; the others are seeded.
-
-        Raises:
-            KeyError: if the checkpoint has no random state.
-        """
-        rank, world_size = self.context.rank, self.context.world_size
-        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())
-        if len(states) != world_size and rank:
-            torch.manual_seed(self.config.seed + rank + self.progress.step)
-            return
-        torch.set_rng_state(states[rank].clone())  # PyTorch crashes on a view into a larger tensor
-        if self.device.type == "cuda" and "random.cuda" in state:
-            states = state["random.cuda"].reshape(-1, torch.cuda.get_rng_state().numel())
-            torch.cuda.set_rng_state(states[rank].clone())
-
-    def _state(self) -> dict[str, Tensor]:
-        """Return all tensors that the next steps depend on, except the weights. All processes must call it."""
-        state = {"random.cpu": self.context.all_gather(torch.get_rng_state())}
-        if self.device.type == "cuda":
-            state["random.cuda"] = self.context.all_gather(torch.cuda.get_rng_state())
-        if self.batches.pairs is not None:
-            state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
-        state |= optimizer_state(self.optimizers)
-        if self.averaged is not None and self.n_averaged:
-            state["averaged.n_averaged"] = torch.tensor(self.n_averaged)
-            state |= {f"averaged.weights.{name}": p for name, p in self.averaged.named_parameters()}
-        return state
-
-
-def _check_architecture(saved: ModelConfig, current: ModelConfig, whose: str) -> None:
-    """Check that saved weights compute the same in a model with the current settings.
-
-    Raises:
-        UserError: if not; the message lists the settings that differ.
-    """
-    before, now = asdict(saved), asdict(current)
-    changes = list(differences(before, now | {key: before[key] for key in (*DROPOUTS, "attention")}, "model"))
-    if changes:
-        raise UserError(f"{whose} has another architecture: {'; '.join(changes)}")

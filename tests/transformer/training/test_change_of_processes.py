@@ -18,6 +18,7 @@ from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.training.distributed import DistributedContext
+from transformer.training.state import restore_state, save_state
 from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,7 @@ class Run:
         self.trainers = [Trainer(SHAPE, config, self.data, choose_device("cpu"), context) for context in contexts]
         if self.step:
             for trainer in self.trainers:
-                trainer.restore(self.folder, step_name(self.step))
+                restore_state(trainer, self.folder, step_name(self.step))
 
     def take_step(self) -> None:
         for trainer in self.trainers:
@@ -83,7 +84,7 @@ class Run:
         self.step, self.epoch = self.trainers[0].progress.step, self.trainers[0].progress.epoch
 
     def save(self) -> None:
-        self.trainers[0].save(self.folder)
+        save_state(self.trainers[0], self.folder)
 
     def check(self) -> None:
         """All epochs but the current one have each pair once."""
@@ -146,7 +147,7 @@ def test_splitting_batches_in_the_middle_of_an_epoch_keeps_every_pair(data: Prep
     for _ in range(4):
         run.take_step()
     for trainer in run.trainers:
-        trainer._change_batches(2, trainer.batches.pairs)
+        trainer.change_batches(2, trainer.batches.pairs)
     for _ in range(2):
         run.take_step()
     assert run.epoch == 0

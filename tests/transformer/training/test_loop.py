@@ -35,8 +35,10 @@ from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.objective import ModelWithLoss, batch_loss
 from transformer.training.optimizer import optimizer_state
+from transformer.training.progress import is_finished
 from transformer.training.run_folder import read_log, read_metrics
-from transformer.training.trainer import Trainer, is_finished
+from transformer.training.state import restore_state, save_state
+from transformer.training.trainer import Trainer
 from transformer.training.validation import validate
 from transformer.translator import Translator
 
@@ -260,9 +262,9 @@ def test_a_resumed_run_splits_its_batches_too(
     before = trainer(data)
     for _ in range(2):
         before.step()
-    before.save(tmp_path)
+    save_state(before, tmp_path)
     after = trainer(data)
-    after.restore(tmp_path, "step-0000002")
+    restore_state(after, tmp_path, "step-0000002")
     random = torch.get_rng_state()
     Full(400, monkeypatch)
     after.fit_batch_to_memory()
@@ -364,8 +366,8 @@ def test_a_resumed_run_continues_to_count_skipped_steps(
     Poisoned({1, 2}, monkeypatch)
     for _ in range(2):
         before.step()
-    before.save(tmp_path)
-    after.restore(tmp_path, "step-0000002")
+    save_state(before, tmp_path)
+    restore_state(after, tmp_path, "step-0000002")
     assert after.totals.skipped_steps == after.progress.skipped_steps == 2
     after.step()
     assert after.totals.skipped_steps == 3
@@ -374,8 +376,8 @@ def test_a_resumed_run_continues_to_count_skipped_steps(
 def test_a_resumed_run_continues_with_its_loss_scale(tmp_path: Path, data: PreparedData) -> None:
     before, after = trainer(data, "fp16"), trainer(data, "fp16")
     before.scaler = torch.amp.GradScaler("cpu", 1024.0)
-    before.save(tmp_path)
-    after.restore(tmp_path, "step-0000000")
+    save_state(before, tmp_path)
+    restore_state(after, tmp_path, "step-0000000")
     assert after.scaler.get_scale() == 1024
 
 
@@ -782,8 +784,8 @@ def test_the_loss_is_read_from_the_device_only_for_the_log(
 ) -> None:
     """Reading it makes a GPU wait."""
     steps: list[int] = []
-    original = Trainer._read_totals
-    monkeypatch.setattr(Trainer, "_read_totals", lambda self: steps.append(self.progress.step) or original(self))
+    original = Trainer.read_totals
+    monkeypatch.setattr(Trainer, "read_totals", lambda self: steps.append(self.progress.step) or original(self))
     run(tmp_path / "run", data, steps=8, log_every=3, validate_every=8)
     assert sorted(set(steps)) == [3, 6, 8]
 

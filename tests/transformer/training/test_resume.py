@@ -27,8 +27,9 @@ from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training import run_folder as runs
 from transformer.training.loop import stop_signals, train
+from transformer.training.progress import Progress
 from transformer.training.run_folder import read_log, read_metrics, read_sessions
-from transformer.training.trainer import Progress, Trainer
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -422,6 +423,8 @@ def test_changed_settings_are_named_and_need_force(tmp_path: Path, data: Prepare
         UserError, match=r"\(training.label_smoothing: 0.1, now 0.2; training.steps: 12, now 14\): .*--force"
     ):
         run_training(run, data, steps=14, label_smoothing=0.2)
+    with pytest.raises(UserError, match=r"with --run, because this run has already taken 12 steps$"):
+        run_training(run, data, steps=11)
     run_training(run, data, keep_checkpoints=5)  # no need for --force
     run_training(run, data, steps=14, label_smoothing=0.2, force=True)
     assert step_checkpoints(run)[-1] == "step-0000014"
