@@ -148,7 +148,7 @@ Picture(
     caption=(
         "This chapter is about the highlighted layers. One vector per token goes in, "
         "and one of the same size comes out, so layers can be stacked; decoder layers "
-        "also read the memory."
+        "also read the memory, the encoder's output."
     ),
 )
 
@@ -174,7 +174,7 @@ from transformer.positions import sinusoidal_encoding
 #
 # The output of attention is a weighted average of values. Stack two attention layers, and you average averages: the vectors move closer to a common mean, and what is specific to a position gets lost. This is called **over-smoothing**, or **rank collapse**: a matrix whose rows are all the same has rank 1.
 #
-# Why is it so fast? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
+# Why are two layers enough? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
 #
 # Larger weights make attention sharper and the collapse slower: if each position attends only to itself, nothing is averaged. But [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
 #
@@ -218,6 +218,8 @@ count = {
     p: sum(w.numel() for w in p.parameters()) for p in (layer, layer.feed_forward)
 }
 assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
+norms = [p for residual in layer.residuals for p in residual.norm.parameters()]
+assert len(norms) == 4 and sum(p.numel() for p in norms) < 0.01 * count[layer]
 
 # %% [markdown]
 # ### Why it needs a non-linearity
@@ -231,7 +233,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # \end{aligned}
 # $$
 #
-# Despite all its parameters, the network couldn't do anything that a single linear layer can't. With the ReLU, each hidden unit contributes a bend where it switches on or off, and with enough bends the network can follow any curve.
+# Despite all its parameters, the network couldn't do anything that a single linear layer can't. With the ReLU, each hidden unit contributes a bend where it switches on or off, and with enough of them the network can approximate any continuous function.
 
 # %% [markdown]
 # ### What the hidden units respond to
@@ -462,7 +464,7 @@ Picture(
 # ## Post-norm and pre-norm
 #
 # Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/models/transformer.py), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it passes a norm after every sublayer. The price is that the stream can grow, so that later sublayers change it less and less, and that one more norm after the last layer has to bring it back to scale.
+# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it has to pass through every norm. The price is that the stream can grow, so that later sublayers change it less and less, and that one more norm after the last layer has to bring it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -547,7 +549,16 @@ for scale in (0.5, 1, 2):
 # %% [markdown]
 # ## The encoder layer
 #
-# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, each with its own residual connection, layer norm and dropout. Here it is with post-norm and without dropout, written out with the parts of the package's layer:
+# An **encoder layer** consists of two sublayers, self-attention and the feed-forward network, each with its own residual connection, layer norm and dropout. At the paper's sizes, its parts are:
+#
+# | part | what it does | acts | parameters |
+# |---|---|---|---|
+# | self-attention | moves information between positions | across positions | a third |
+# | feed-forward network | processes it further | at each position | two thirds |
+# | residual connection | adds a change to the vector instead of replacing it | at each position | none |
+# | layer norm | keeps activations at a constant scale | at each position | less than 1% |
+#
+# Here it is with post-norm and without dropout, written out with the parts of the package's layer:
 
 
 # %%
@@ -588,7 +599,7 @@ assert_close(of_torch.norm2(y + fed_forward), of_torch(x))
 # %% [markdown]
 # ### Which part slows down the collapse?
 #
-# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the vectors before the subtraction. The result is 0 if all positions have the same vector, and 7/8 on average for eight independent random vectors, our input.
+# Back to the question that the first figure raised. `stack` sends eight random vectors through twelve untrained layers and returns the vectors after each of them. `variation` measures how different they are: it subtracts the mean over all positions from each vector, and divides the mean square of what is left by the mean square of the original vectors. The result is 0 if all positions have the same vector, and 7/8 on average for eight independent random vectors, our input.
 
 
 # %%
@@ -871,7 +882,7 @@ print(f"uniform guessing, ln 12     {math.log(12):.2f}")
 print(f"best without reading        {entropy.mean():.2f}")
 
 # %% [markdown]
-# Our model has six encoder layers. If its loss falls below that, it must be reading the letters:
+# Our model has six encoder layers. If its loss falls below 1.90, it must be reading the letters:
 
 
 # %%
@@ -995,7 +1006,7 @@ for seed in (1, 2):
 # %% [markdown]
 # Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up. In [our experiments](../book/experiments.md) with translators, a learning rate that started far too high harmed pre-norm, too.)
 #
-# At its end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
+# In the end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
 #
 # ### What went wrong in the failed run?
 #
@@ -1106,7 +1117,7 @@ gentle = norm_divisors(train("post", max(warmups.values()), 0.01, steps=10)[0])
 assert 10 < math.prod(gentle) < 50
 
 # %% [markdown]
-# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that the divisors stay close to what they were before training, and the positions stay different. On the way back, the norms divide the gradient along the stream by the same factors, although some of it also passes through the sublayers. Without warm-up, does it shrink too? We compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that all divisors stay small, and the positions stay different. On its way back along the stream, the gradient is divided by the same factors, although some of it also passes through the sublayers. Does it shrink, too? Without warm-up, we compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):

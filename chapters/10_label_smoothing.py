@@ -114,7 +114,7 @@ Row(
 # %% [markdown]
 # By the end you will be able to explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
-# **About 30 minutes.** The chapter builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
+# **About 40 minutes.** The chapter builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 
 # %% tags=["hide-input"]
 Picture(
@@ -161,7 +161,7 @@ hard_loss = -p[correct].log()
 hard_loss
 
 # %% [markdown]
-# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with only one of its translations, and "not in the corpus" doesn't mean "impossible". This is a reason not to be certain, though not a way to learn *Pforte*, as you'll see.
+# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. A corpus of real text contains such a sentence with only one of its translations, and "not in the corpus" doesn't mean "impossible". This is a reason not to be certain (though smoothing can't teach the model *Pforte*, as you'll see).
 #
 # So the paper trains the model to be a little less than certain, and lists this under **regularisation** (§5.4): like dropout, smoothing makes it harder for the model to fit the training data perfectly. The paper reports that this improves accuracy and BLEU, but doesn't explain why.
 #
@@ -410,7 +410,7 @@ pytorch
 #
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a confidence of 0.8, eight in ten are correct, and likewise for every other value. That matters whenever someone reads a probability as a probability, for example to say how many errors a text probably contains. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation. Nor does it hold for prefixes that the model has generated itself: on these, translators are poorly calibrated, even if they were trained with label smoothing and are well calibrated on correct ones ([Wang et al., 2020](https://aclanthology.org/2020.acl-main.278/)).
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a confidence of 0.8, eight in ten are correct, and likewise for every other value. That matters whenever someone relies on the probabilities themselves, for example to estimate how many errors a text contains. We measure calibration for single tokens, each predicted from the correct prefix, and look only at the most probable token. So the result doesn't tell you how far to trust the probability of a whole translation. Nor does it hold for prefixes that the model has generated itself: on these, translators are poorly calibrated, even if they were trained with label smoothing and are well calibrated on correct prefixes ([Wang et al., 2020](https://aclanthology.org/2020.acl-main.278/)).
 #
 # Sort the predictions by confidence into bins, and compare mean confidence and accuracy in each bin. We use ten bins of width 0.1; other bins would give other numbers. The **expected calibration error** (ECE) is the mean of the absolute differences, weighted by the number of predictions in each bin. Say that six of ten predictions have a confidence of 0.6, and four of them are correct. The other four have a confidence of 0.9, and two of them are correct:
 #
@@ -499,7 +499,7 @@ for name, smoothing in (("hard targets", 0.0), ("label smoothing", 0.1)):
 models["pocket-small"] = pretrained.model
 
 # %% [markdown]
-# How well do the models know their limits on the new sentences?
+# Here are the mean confidence, the accuracy, the calibration error and the unsmoothed loss of all three models on the new sentences:
 
 # %%
 logits = {name: token_logits(model, validation) for name, model in models.items()}
@@ -676,7 +676,9 @@ Picture(
 #
 # ### Temperature scaling
 #
-# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). It divides all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search may choose another one, because it compares sums of log-probabilities over several steps.) We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. Because chance makes accuracy and confidence differ a little in every bin, even a perfectly calibrated model doesn't get exactly zero. The last column shows what such a model would get with as many predictions of the same confidences:
+# There is a simpler remedy for over- and underconfidence, **temperature scaling** ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). It divides all logits by a number $T$, the **temperature**. A $T$ above 1 makes the model less confident, and a $T$ below 1 more confident. The order of the tokens doesn't change, so the most probable token stays the same, and so does every greedy translation. (Beam search may choose another one, because it compares sums of log-probabilities over several steps.)
+#
+# We choose the $T$ that minimises the loss on the first half of the validation tokens, and measure the calibration error on the other half. Because chance makes accuracy and confidence differ a little in every bin, even a perfectly calibrated model doesn't get exactly zero. The last column shows what such a model would get with as many predictions of the same confidences:
 
 
 # %%
@@ -715,7 +717,50 @@ assert fitted["pocket-small"][2] < 0.15 * fitted["pocket-small"][1]
 assert fitted["hard targets"][2] < fitted["label smoothing"][1]
 
 # %% [markdown]
-# One number, chosen after training, removes about 70% of the calibration error of the model with hard targets, a part of that of the smoothed model (how much depends on the run, and even on how a CPU rounds), and nearly all of that of `pocket-small`, of which only what chance alone would leave remains. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if calibration is all that you need, a temperature is the simpler remedy and, here, the better one.
+# Here are the predictions of the model with hard targets on the second half, before and after scaling:
+
+
+# %% tags=["hide-input"]
+def scaled_bins(name, temperature):
+    confidence, prediction = (logits[name][half:] / temperature).softmax(-1).max(-1)
+    return confidence_bins(confidence, prediction == labels[half:])
+
+
+temperature = fitted["hard targets"][0]
+bins_before, bins_after = (scaled_bins("hard targets", t) for t in (1, temperature))
+Row(
+    Picture(
+        reliability_diagram(bins_before, "hard targets, T = 1"),
+        alt=(
+            "Reliability diagram before scaling: the accuracy of every bin is below its "
+            "confidence, mostly far below. The last bin is the largest."
+        ),
+    ),
+    Picture(
+        reliability_diagram(bins_after, f"hard targets, T = {temperature:.2f}"),
+        alt=(
+            "Reliability diagram after scaling: the points are near the diagonal, and "
+            "the last bins have become smaller."
+        ),
+    ),
+    caption=(
+        "Reliability diagrams of the model with hard targets. Dividing its logits by "
+        "one number brings accuracy (blue dots) near confidence (the diagonal)."
+    ),
+)
+
+# %% tags=["remove-cell"]
+gaps = [
+    (b.confidence - b.accuracy)[b.fraction > 0.01]
+    for b in (bins_before, bins_after)
+]
+assert (gaps[0] > 0).all() and gaps[1].abs().max() < gaps[0].max() / 2
+assert (
+    bins_after.fraction[-1] < bins_before.fraction[-1] == bins_before.fraction.max()
+)
+
+# %% [markdown]
+# One number, chosen after training, removes about two thirds of the calibration error of the model with hard targets, and nearly all of that of `pocket-small`, which keeps only as much as chance alone would cause. It helps the smoothed model, too, but how much depends on the run, and even on how a CPU rounds. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if calibration is all that you need, a temperature is the simpler remedy and, here, the better one.
 #
 # But calibration isn't everything. To decide which predictions to check, you need another property: correct predictions should have a *higher* confidence than wrong ones, whatever the values are. Draw a correct and a wrong prediction at random. How often does the correct one have the higher confidence? (This is known as **AUROC**; 0.5 would be guessing.) And how many of the most confident tenth are correct?
 
@@ -735,7 +780,7 @@ ranks = [ranking[name] for name in measured]
 assert all(hard > smoothed for hard, smoothed in zip(*ranks, strict=True))
 
 # %% [markdown]
-# Here the smoothed model is *worse*: it is better calibrated, but it separates its correct predictions from its wrong ones less well. The AUROC is only slightly lower (with three other seeds, too, by about 0.01), but in the most confident tenth of this run, several times as many are wrong. [Xia et al. (2025)](https://arxiv.org/abs/2403.14715) find the same on much larger tasks, and explain it by the gradient $p - q$: smoothing holds back the highest logit most where the prediction is probably correct.
+# Here the smoothed model is *worse*: it is better calibrated, but it separates its correct predictions from its wrong ones less well. The AUROC is hardly lower in this run (with three other seeds, by about 0.01), but in the most confident tenth, several times as many are wrong. [Xia et al. (2025)](https://arxiv.org/abs/2403.14715) find the same on much larger tasks, and explain it by the gradient $p - q$: smoothing holds back the highest logit most where the prediction is probably correct.
 
 # %% [markdown]
 # ## Does label smoothing improve translations?

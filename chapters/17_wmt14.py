@@ -121,9 +121,9 @@ Captioned(
 )
 
 # %% [markdown]
-# The chart uses each GPU's peak speed in 16 bits, from its data sheet. The [utilisation](16_gpu_performance.ipynb) (model FLOPs utilisation, MFU) is the share of this peak that a training run reaches; you'll see below why we start with 15%, and that it differs from GPU to GPU. Look up today's prices, and correct ours with the slider. (In reality, more GPUs raise the price a little.)
+# The chart uses each GPU's peak speed in 16 bits, from its data sheet. The [utilisation](16_gpu_performance.ipynb) (model FLOPs utilisation, MFU) is the share of this peak that a training run reaches; you'll see below why we start with 15%, and how much it may differ from GPU to GPU. Look up today's prices, and correct ours with the slider. (In reality, more GPUs raise the price a little, because they have to exchange gradients.)
 #
-# This page shows the commands that train the full model, and runs each of them with a tiny one, in about a minute on a CPU. You need a GPU only for the full model.
+# This page shows the commands that train the full model, and runs each of them on a tiny one, which takes about a minute on a CPU. You need a GPU only for the full model.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, to start, watch and resume the training of the paper's model, and to judge its score. **About 45 minutes.** The chapter builds on all earlier ones, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
@@ -211,7 +211,7 @@ adam = build_optimizers(torch.nn.Linear(2, 2), "adam", choose_device("cpu"))
 assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 
 # %% [markdown]
-# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default; later versions of that repository are pre-norm). **So don't shorten the warm-up.** We did, because we only had minutes on a GPU, and with Adam the base model learned little.
+# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default; later versions of that repository are pre-norm). **So don't shorten the warm-up.** When we did, because we had only minutes on a GPU, the base model learned little with Adam.
 #
 # <details><summary>What we have trained with post-norm layers and short or long warm-ups</summary>
 #
@@ -225,7 +225,7 @@ assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 # | small, on a CPU | Adam | 1,000 | 0.0028 | 2,000 | 10.2 |
 # | small, on a CPU | Adam | 4,000 | 0.0014 | 8,000 | 38.2 and 38.8 (two seeds) |
 #
-# The base models learned from 225,000 pairs: captions, everyday sentences and a little of WMT14 (logs of the [first](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and the [second](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md) session). On newstest2014, the one with Muon scored 4.2, presumably because it had seen hardly any news. The small models have six post-norm layers and learned from captions only ([Experiments](../book/experiments.md)). [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) also found that post-norm models need a long warm-up or a low rate. If you only have minutes, use Muon.
+# The base models learned from 225,000 pairs: captions, everyday sentences and a little of WMT14 (logs of our [third](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and [fourth](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md) session on a GPU). On newstest2014, the one with Muon scored 4.2, presumably because it had seen hardly any news. The small models have six post-norm layers and learned from captions only ([Experiments](../book/experiments.md)); the last row differs from the others in its number of steps, too. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) also found that post-norm models need a long warm-up or a low rate. If you only have minutes, use Muon.
 #
 # </details>
 
@@ -295,7 +295,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
 # - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention for the query and the output, and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup; biases and layer norms are negligible. The scores and weighted sums of attention involve no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
+# Embedding a token is only a lookup; biases and layer norms are negligible. The scores and weighted sums of attention involve no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as a matrix with $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
 
 
 # %%
@@ -492,7 +492,7 @@ if stored.exists():  # not in Colab
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# What about other GPUs? The energy is the time multiplied by the GPU's maximum power, from its data sheet, and by an assumed overhead for the rest of the machine and its cooling. (`prices`, `flop` and `rule_of_thumb` come from the first figure's code.)
+# What about other GPUs? `costs` estimates the hours, the energy and the rent. The energy is the time multiplied by the GPU's maximum power, from its data sheet, and by an assumed overhead for the rest of the machine and its cooling. (`prices`, `flop` and `rule_of_thumb` come from the first figure's code.)
 
 
 # %%
@@ -557,7 +557,7 @@ header = ["recipe", "M params", "M tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f", colalign=["left"] + ["right"] * 3))
 
 # %% [markdown]
-# `wmt14-mini` needs no GPU: on one CPU core, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([Experiments](../book/experiments.md)). That's useless, but it shows that every step works.
+# `wmt14-mini` needs no GPU: on one CPU core, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([Experiments](../book/experiments.md)). As a translator it's useless, but it shows that every step works.
 #
 # **`multi30k` is a good next step**, because you can compare your score with ours: after about two hours on one CPU core, three seeds scored 39.4 to 39.6 BLEU on captions. (We haven't trained `iwslt17` yet.)
 #
@@ -904,7 +904,7 @@ shell(f"transformer translate {run} 'The old woman is not here.' --device cpu")
 # | Joey NMT v2.1 | | 24.4 | |
 # | Tensor2Tensor's released model | 3.8 million | 27.5 | 29.0 |
 #
-# The last column is 1.4 or 1.5 points higher than sacreBLEU, because of the tokenizer, the words split at hyphens and the straight quotation marks. Without the quotation marks, [Ott et al. (2018)](https://aclanthology.org/W18-6301/) got 0.7 points more than with sacreBLEU. So in sacreBLEU, the paper's model would get **roughly 26**, from 25.8 to 26.6 ([Evaluation](13_evaluation.ipynb)). The A40 runs reached 27.6 (± 0.2) without averaging, but by Hugging Face's `evaluate` on references that their tokenizer has encoded and decoded, so neither of your scores is comparable with that.
+# The last column is 1.4 or 1.5 points higher than sacreBLEU, because it uses another tokenizer, splits words at hyphens and makes quotation marks straight. Without the last of these, [Ott et al. (2018)](https://aclanthology.org/W18-6301/) got 0.7 points more than with sacreBLEU. So in sacreBLEU, the paper's model would get **roughly 26**, from 25.8 to 26.6 ([Evaluation](13_evaluation.ipynb)). The A40 runs reached 27.6 (± 0.2) without averaging, but by Hugging Face's `evaluate` on references that their tokenizer has encoded and decoded, so neither of your scores is comparable with that.
 #
 # If your sacreBLEU score is clearly below 25, something may be wrong, though one of the published models has 24.4. With this package, it is unlikely to be the architecture, which the tests compare with PyTorch's. The next section begins with a table of likely causes.
 
@@ -1006,7 +1006,7 @@ assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 #
 # ### The session ends
 #
-# Colab may end a session at any time, and the cheapest cloud GPUs can be reclaimed. On Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. A process that is killed without warning can't save anything. To see what that costs, we train the tiny model twice for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint for step 30 exists.
+# Colab may end a session at any time, and the cheapest cloud GPUs (*spot* or *preemptible* ones) can be reclaimed. On Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. A process that is killed without warning can't save anything. To see what that costs, we train the tiny model twice for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint for step 30 exists.
 
 # %% tags=["wrap-output"]
 short_run = "transformer train wmt14-mini $SMALL --training.steps 60 --device cpu"
@@ -1293,7 +1293,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 #
 # </details>
 #
-# **5. Why is it good to average the weights of five checkpoints of *one* run, but useless to average those of five *runs*?**
+# **5. Why is it good to average the weights of five checkpoints of *one* run, but useless to average those of five *runs* with different seeds?**
 #
 # <details><summary>Answer</summary>
 #

@@ -1,5 +1,7 @@
 """Fixtures for the built book and a browser; without them tests are skipped with the reason."""
 
+import shutil
+import subprocess
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -61,6 +63,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("look", LOOKS)
     if "page" in metafunc.fixturenames:
         metafunc.parametrize("page", pages)
+
+
+def install(package: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install a package of npm, such as "name@1.0.0", into a new folder, and return it; without npm, skip the test."""
+    folder = tmp_path_factory.mktemp("npm")
+    if shutil.which("npm") is None:
+        pytest.skip("Node is not installed")
+    command = ["npm", "install", "--silent", "--prefix", folder, package]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        pytest.skip(f"{package} can't be installed: {process.stderr}")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,7 @@ def run_comparison(
     point = alt.selection_point(on="pointerover", nearest=True, fields=["step"], empty=False)
     selected = alt.Chart(table).transform_filter("datum.rate == rate && (show == 'both' || datum.norm == show)")
     legend = alt.Legend(orient="bottom", title=None, labelFontSize=12, labelColor="currentColor", symbolSize=150)
-    x = alt.X("step:Q", title="step")
+    x = alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, int(table["step"].max())]))
     lines = selected.mark_line(strokeWidth=2.5).encode(
         x,
         alt.Y("loss:Q", title=None, scale=alt.Scale(domain=[0, 3.2], clamp=True)),

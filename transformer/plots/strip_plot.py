@@ -11,13 +11,21 @@ from matplotlib.figure import Figure
 from transformer.plots import style
 
 
-def strip_plot(values: Mapping[str, Sequence[float]], title: str, bar: Literal["mean", "median"] = "mean") -> Figure:
+def strip_plot(
+    values: Mapping[str, Sequence[float]],
+    title: str,
+    bar: Literal["mean", "median"] = "mean",
+    setting: str = "",
+    baseline: str = "",
+) -> Figure:
     """Draw a row for each setting, with a dot for each measurement and, for several, a bar at their mean or median.
 
     Args:
         values: setting → its measurements; the first setting is at the top.
         title: the quantity that was measured.
         bar: where the vertical bar is; the median if there may be outliers, as in timings.
+        setting: what the settings are, if their names don't show it.
+        baseline: the setting to compare the others with: a dotted line is drawn at its mean or median.
     """
     table = pd.DataFrame([(setting, value) for setting, measured in values.items() for value in measured])
     table.columns = pd.Index(["setting", title])
@@ -29,5 +37,7 @@ def strip_plot(values: Mapping[str, Sequence[float]], title: str, bar: Literal["
         axes.plot(list(repeated.values()), list(repeated), "|", color=style.INK, markersize=14, markeredgewidth=2)
         axes.set_ylim(len(values) - 0.5, -0.5)
         axes.grid(True, axis="x")
-        axes.set_ylabel("")
+        axes.set_ylabel(setting)
+        if baseline in values:
+            axes.axvline(average(values[baseline]), color=style.INK, linewidth=1, linestyle=":")
     return figure

@@ -13,6 +13,8 @@ from transformer.plots.style import Picture
 
 LOWEST_MEANINGFUL_BLEU = 2.0
 """Where no BLEU is higher, figures compare the validation losses."""
+NUMBERS = {"heads": "heads", "smoothing": "label smoothing"}
+"""What the settings of an experiment are, if they are just numbers."""
 
 
 def experiment(root: Path, name: str) -> list[Part]:
@@ -30,7 +32,7 @@ def experiment(root: Path, name: str) -> list[Part]:
     elif len(labels) == 1 and tests:
         parts, scores = compare_beam_sizes(tests)
     else:
-        parts, scores = compare_settings(labels, rows)
+        parts, scores = compare_settings(labels, rows, NUMBERS.get(name, ""))
     computed = signatures("runs", [(row["label"], test) for row in finished for test in row["test_sets"]])
     runs = table(["run", "seed", *ORIGIN], session_rows(rows), kind="long-end")
     file = f"All results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`."
@@ -94,13 +96,13 @@ def compare_beam_sizes(tests: list[dict[str, Any]]) -> tuple[list[Part], str]:
     for beam_size, group in by_size.items():
         spreads = [Spread.of([score(test, name) for test in group]).text() for name in columns]
         rows.append([beam_size, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
-    picture = Picture(
-        strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"
+    figure = strip_plot(values, "BLEU on the test set", setting="beam size")
+    return [Picture(figure, f"BLEU by beam size. {describe(values)}")], table(
+        ["beam size", *columns, "seconds", "seeds"], rows
     )
-    return [picture], table(["beam size", *columns, "seconds", "seeds"], rows)
 
 
-def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[list[Part], str]:
+def compare_settings(labels: list[str], rows: list[dict[str, Any]], setting: str = "") -> tuple[list[Part], str]:
     """Return a figure and a table of the scores of each setting, with means over its seeds; and what failed."""
     cells, bleu, losses, beam_sizes = [], {}, {}, beam_sizes_of(rows)
     for label in labels:
@@ -133,7 +135,8 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> tuple[lis
             Picture(strip_plot(losses, "validation loss"), f"Validation loss by setting. {describe(losses, 3)}")
         )
     elif bleu:
-        parts.append(Picture(strip_plot(bleu, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(bleu)}"))
+        figure = strip_plot(bleu, f"BLEU on the test set, {last}", setting=setting, baseline="baseline")
+        parts.append(Picture(figure, f"BLEU by {setting or 'setting'}. {describe(bleu)}"))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)], table([*header, "parameters", "seeds"], cells)
 

@@ -166,6 +166,15 @@ def test_a_strip_plot_shows_every_measurement_and_the_mean_of_each_setting() -> 
     assert axes.yaxis_inverted() and axes.get_xlabel() == "BLEU"
 
 
+def test_a_strip_plot_can_mark_a_baseline_and_name_the_settings() -> None:
+    values = {"8": [4.0], "16": [1.0, 3.0]}
+    (axes,) = strip_plot(values, "BLEU", setting="width", baseline="16").axes
+    (line,) = (line for line in axes.lines if line.get_linestyle() == ":")
+    assert list(line.get_xdata()) == [2, 2] and axes.get_ylabel() == "width"
+    (axes,) = strip_plot(values, "BLEU", baseline="baseline").axes
+    assert not [line for line in axes.lines if line.get_linestyle() == ":"]
+
+
 def test_the_bar_of_a_strip_plot_can_be_at_the_median() -> None:
     (axes,) = strip_plot({"with an outlier": [1.0, 2.0, 30.0]}, "seconds", bar="median").axes
     (medians,) = (line for line in axes.lines if line.get_marker() == "|")
