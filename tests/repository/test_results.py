@@ -21,7 +21,7 @@ from book._ext.results.scores import score
 from book._ext.results.speed import earlier_version
 from book._ext.results.speedrun import SPEEDRUN_GOAL, SPEEDRUN_SEEDS
 from book._ext.results.spread import Spread
-from book._ext.results.tables import MISSING, table
+from book._ext.results.tables import MISSING, hardware, table
 from book.everyday import HUNDREDS, confidence_interval, read_sentences
 from book.experiments import EXPERIMENTS
 from book.live_models import POOR
@@ -322,6 +322,17 @@ def test_variants_over_their_seeds(root: Path) -> None:
     assert "- 8: the gradient was not finite" in shown and "- 16: the gradient was not finite" in shown
     (picture,) = (part for part in section("heads", root) if isinstance(part, Picture))
     assert "1: 29.0 ± 7.1; 8: 44.0." in picture.alt and "16" not in picture.alt
+
+
+@pytest.mark.parametrize(
+    ("device", "shown"),
+    [
+        ("cpu in fp32 (fastest available device, default precision)", "cpu in fp32"),
+        ("NVIDIA H200 in bf16 (fastest available device)", "NVIDIA H200 in bf16 (fastest available device)"),
+    ],
+)
+def test_the_note_on_why_a_cpu_was_chosen_is_left_out(device: str, shown: str) -> None:
+    assert hardware({"machine": "A Chip", "device": device, "threads": 2}) == f"A Chip; {shown}; threads: 2"
 
 
 def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from book._ext.results.scores import DETAILS
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import MISSING, ORIGIN, Part, folded, hardware, origin, read, table
 from transformer.bench import report
 from transformer.bench.runner import Measurement
 from transformer.plots import style
@@ -30,7 +30,7 @@ def speed(root: Path) -> list[Part]:
     tables: list[Part] = []
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
         facts = read(path)
-        found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {facts['rounds']}."]
+        found = [f"{hardware(facts)}. Measured: {facts['rounds']}."]
         found += benchmark_tables(facts)
         ratios: dict[str, list[float]] = {}
         for benchmark in facts["benchmarks"]:

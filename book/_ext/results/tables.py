@@ -47,8 +47,16 @@ def folded(title: str, *texts: str) -> str:
     return "\n::::{dropdown} " + title + "\n" + "\n\n".join(texts) + "\n::::\n"
 
 
+def hardware(facts: Mapping[str, Any]) -> str:
+    """Return the machine, the device and the number of threads from a `provenance`.
+
+    On a CPU, the note on why this device and precision were chosen is left out.
+    """
+    device = re.sub(r"^(cpu in \w+) \(.*\)$", r"\1", facts["device"])
+    return f"{facts['machine']}; {device}; threads: {facts['threads']}"
+
+
 def origin(facts: Mapping[str, Any]) -> list[str]:
     """Return the columns of `ORIGIN` from a `provenance`."""
-    hardware = f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}"
     command = f"`{facts['command']}`" if facts.get("command") else ""
-    return [facts["date"], f"`{facts['commit']}`", f"{hardware}; {facts['versions']}", command]
+    return [facts["date"], f"`{facts['commit']}`", f"{hardware(facts)}; {facts['versions']}", command]
