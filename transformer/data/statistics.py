@@ -260,7 +260,8 @@ def _histogram_table(buckets: Sequence[Bucket], languages: Sequence[str]) -> str
     highest = max(max(b.source, b.target) for b in buckets)
     rows = [[_range(b), b.source, _bar(b.source / highest), b.target, _bar(b.target / highest)] for b in buckets]
     headers = ["tokens", languages[0], "", languages[1], ""]
-    return tabulate(rows, headers, intfmt=",", colalign=("right", "right", "left", "right", "left"))
+    alignment = ("right", "right", "left", "right", "left")
+    return tabulate(rows, headers, intfmt=",", colalign=alignment, disable_numparse=[0, 2, 4])
 
 
 def _range(bucket: Bucket) -> str:
