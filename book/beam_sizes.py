@@ -6,25 +6,22 @@ it.
 """
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
 import transformer
+from book.scripts import RESULTS, guarded, write_result
 from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import BOS, EOS
 from transformer.decoding import beam_search
-from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu, paired_bootstrap
-from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.translator import Translator
 
-RESULT = Path(__file__).parent / "results" / "beam-sizes.json"
+RESULT = RESULTS / "beam-sizes.json"
 BEAM_SIZES = (1, 2, 3, 4, 8, 16, 32, 64)
 LENGTH_PENALTIES = (0.0, 0.6, 1.0)
 COMPARED_WITH = (1, 4)
@@ -98,30 +95,27 @@ def compare_with_empty(translator: Translator, sources: list[str], references: l
     }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure all settings and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Measure all settings and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.beam_sizes",
         description="Measure the effect of beam size and length penalty on translations.",
     )
     parser.add_argument("--mirror", help="a folder or address with the files of the corpus")
     options = parser.parse_args(arguments)
-    try:
-        translator = transformer.load("multi30k", device="cpu", precision="fp32")
-        pairs = list(sentence_pairs("multi30k", "test", mirror=options.mirror))
-        sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        empty = compare_with_empty(translator, sources, references)
-        print(empty, flush=True)
-        rows = []
-        for length_penalty in LENGTH_PENALTIES:
-            measured = {size: measure(translator, sources, references, size, length_penalty) for size in BEAM_SIZES}
-            translations = {size: texts for size, (_, texts) in measured.items()}
-            for size, (row, _) in measured.items():
-                rows.append(row | {"p_values": p_values(translations, size, references)})
-                print(rows[-1], flush=True)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    translator = transformer.load("multi30k", device="cpu", precision="fp32")
+    pairs = list(sentence_pairs("multi30k", "test", mirror=options.mirror))
+    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    empty = compare_with_empty(translator, sources, references)
+    print(empty, flush=True)
+    rows = []
+    for length_penalty in LENGTH_PENALTIES:
+        measured = {size: measure(translator, sources, references, size, length_penalty) for size in BEAM_SIZES}
+        translations = {size: texts for size, (_, texts) in measured.items()}
+        for size, (row, _) in measured.items():
+            rows.append(row | {"p_values": p_values(translations, size, references)})
+            print(rows[-1], flush=True)
     result = {
         "model": "multi30k",
         "captions": len(sources),
@@ -130,8 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         "empty_translation": empty,
         "rows": rows,
     }
-    write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
-    return 0
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ each kind of CPU (see `result_path`), and the page "Speed and memory" shows them
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -19,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.attention import fused_attention
 from transformer.bench.benchmarks import model_without_eos
 from transformer.bench.report import table
@@ -28,10 +28,8 @@ from transformer.data.synthetic import random_pairs
 from transformer.data.tokenizer import EOS
 from transformer.decoding import _topk_by_columns, beam_search
 from transformer.device import choose_device
-from transformer.files import write_atomically
 from transformer.provenance import provenance
 
-RESULTS = Path(__file__).parent / "results"
 SENTENCES, BEAMS, HEADS, D_HEAD, KEYS = 64, 4, 8, 32, 80
 TOKENS = SENTENCES * BEAMS
 LAYERS = {"feed-forward": (256, 1024), "projection": (256, 10_000)}
@@ -216,7 +214,8 @@ def measure(options: BenchmarkOptions, rounds: int) -> list[dict[str, object]]:
     return records
 
 
-def main(arguments: list[str] | None = None) -> int:
+@guarded
+def main(arguments: list[str] | None = None) -> None:
     """Measure everything on one thread, and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.decoding_trials", description="Measure what could make decoding on a CPU faster."
@@ -227,8 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
     result = {**provenance(options.device), **method, "benchmarks": measure(options, rounds)}
-    write_atomically(result_path(), (json.dumps(result, indent=1) + "\n").encode())
-    return 0
+    write_result(result_path(), result)
 
 
 if __name__ == "__main__":

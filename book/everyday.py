@@ -27,11 +27,11 @@ from typing import Any
 
 from tqdm import tqdm
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.checkpoint import read_settings
 from transformer.data.corpora import matching_key, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
-from transformer.files import write_atomically
 from transformer.models import find_model, load_model
 from transformer.provenance import provenance
 from transformer.training.run_folder import RECIPE
@@ -40,7 +40,7 @@ from transformer.translator import Translator
 SENTENCES = Path(__file__).parent / "everyday_sentences.tsv"
 JUDGEMENTS = Path(__file__).parent / "everyday_judgements.tsv"
 SECOND_JUDGEMENTS = Path(__file__).parent / "everyday_second_judgements.tsv"
-RESULT = Path(__file__).parent / "results" / "everyday-sentences.json"
+RESULT = RESULTS / "everyday-sentences.json"
 RIGHT = "right"
 HUNDREDS = ("first", "second", "third", "fourth")
 
@@ -95,8 +95,9 @@ def translate(translator: Translator, sentences: list[str]) -> dict[str, Any]:
     }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Translate the sentences and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Translate the sentences and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.everyday", description="Translate everyday sentences that a model has never seen."
     )
@@ -104,18 +105,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mirror", help="where to read the training data, to check that the sentences aren't in it")
     options = parser.parse_args(arguments)
     sentences = list(read_sentences())
-    try:
-        translator = load_model(options.model, "cpu")
-        data = DataConfig.from_dict(read_settings(find_model(options.model) / RECIPE)["data"])
-        check_unseen(sentences, data, options.mirror)
-        version = translate(translator, sentences)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    translator = load_model(options.model, "cpu")
+    data = DataConfig.from_dict(read_settings(find_model(options.model) / RECIPE)["data"])
+    check_unseen(sentences, data, options.mirror)
+    version = translate(translator, sentences)
     versions = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else []
     versions = [old for old in versions if old["weights"] != version["weights"]]
-    text = json.dumps([*versions, {"model": options.model, **version}], indent=1, ensure_ascii=False)
-    write_atomically(RESULT, (text + "\n").encode())
+    write_result(RESULT, [*versions, {"model": options.model, **version}])
     judgements = read_judgements()
     pairs = version["translations"].items()
     missing = [pair for pair in pairs if pair not in judgements]
@@ -123,7 +119,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{n_right} of {len(sentences)} translations are right, {len(missing)} are not judged yet")
     for sentence, translation in missing:
         print(f"{sentence}\t{translation}\t")
-    return 0
 
 
 if __name__ == "__main__":

@@ -18,18 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.checkpoint import read_settings
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_runs
-from transformer.files import read_json, write_atomically
+from transformer.files import read_json
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions
 from transformer.translator import Translator
 
-RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")
 SHORT = "--training.steps 3000 --training.average-steps 500 --training.validate-every 250".split()
 """Half of the steps of ``pocket``: enough to distinguish good settings from bad ones."""
@@ -424,7 +424,7 @@ def _write_row(output: Path, name: str, row: dict[str, Any]) -> None:
         rows = [old for old in rows if old["label"] in order]
         rows.sort(key=lambda old: (order.index(old["label"]), old["seed"]))
     header = {"experiment": name, "question": experiment.question, "recipe": experiment.recipe, "log": not order}
-    write_atomically(path, (json.dumps({**header, "rows": rows}, indent=1, ensure_ascii=False) + "\n").encode())
+    write_result(path, {**header, "rows": rows})
 
 
 def _check_folder(output: Path) -> None:
@@ -442,8 +442,9 @@ For example:
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """List the experiments, run some, or record runs; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """List the experiments, run some, or record runs."""
     parser = argparse.ArgumentParser(
         prog="python -m book.experiments",
         description="Run the experiments of the book and record their results.",
@@ -464,24 +465,17 @@ def main(arguments: list[str] | None = None) -> int:
             "--output", type=Path, default=RESULTS, help="the folder for NAME.json (default: book/results)"
         )
     args = parser.parse_args(arguments)
-    try:
-        if args.command == "list":
-            for name, experiment in EXPERIMENTS.items():
-                count = len(experiment.variants) * len(experiment.seeds)
-                print(f"{name:16} {experiment.question} {f'{count} runs' if count else 'Recorded by hand'}.")
-        elif args.command == "run":
-            for name in args.names:
-                for line in run(name, args.runs, args.output):
-                    print(line, flush=True)
-        else:
-            for line in record(args.name, args.runs, args.output, args.mirror):
+    if args.command == "list":
+        for name, experiment in EXPERIMENTS.items():
+            count = len(experiment.variants) * len(experiment.seeds)
+            print(f"{name:16} {experiment.question} {f'{count} runs' if count else 'Recorded by hand'}.")
+    elif args.command == "run":
+        for name in args.names:
+            for line in run(name, args.runs, args.output):
                 print(line, flush=True)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    else:
+        for line in record(args.name, args.runs, args.output, args.mirror):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.data.cleaning import Cleaner
 from transformer.data.corpora import sentence_pairs
 from transformer.data.language import language_probability
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
-from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.recipes import WMT14_CLEANING
 
 LABELS = Path(__file__).parent / "language_labels.tsv"
-RESULT = Path(__file__).parent / "results" / "language-filter.json"
+RESULT = RESULTS / "language-filter.json"
 THRESHOLDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 """Values of ``min_language_probability``. Every pair that they drop is labelled."""
 
@@ -100,23 +100,18 @@ def measure(pairs: Iterable[SentencePair], labels: dict[str, bool]) -> dict[str,
     }
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure the filter and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Measure the filter and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.language_filter",
         description="Measure the language filter on pairs that were labelled by hand.",
     )
     parser.add_argument("corpus", help="a corpus with the labelled pairs: a manifest, X.tsv or X.en,X.de")
     options = parser.parse_args(arguments)
-    try:
-        result = measure(sentence_pairs(options.corpus, "train"), read_labels())
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    text = json.dumps({"provenance": provenance("cpu"), **result}, indent=1, ensure_ascii=False)
-    write_atomically(RESULT, (text + "\n").encode())
-    print(text)
-    return 0
+    result = {"provenance": provenance("cpu"), **measure(sentence_pairs(options.corpus, "train"), read_labels())}
+    write_result(RESULT, result)
+    print(json.dumps(result, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -16,25 +16,25 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sacrebleu import sentence_chrf
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.checkpoint import read_settings
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import bleu
-from transformer.files import read_json, write_atomically
+from transformer.files import read_json
 from transformer.interactive.widgets import quantized
 from transformer.models import find_model, load_model
 from transformer.provenance import provenance
 from transformer.training.run_folder import RECIPE
 from transformer.translator import Translator
 
-RESULT = Path(__file__).parent / "results" / "live.json"
+RESULT = RESULTS / "live.json"
 UNLIKE = {"everyday": ("wmt14-mini", "test"), "multi30k": ("everyday", "test_tatoeba"), "pocket": ("everyday", "test")}
 """By the first word of a corpus's name: a corpus and split with sentences that models trained on it have not seen."""
 POOR = 40
@@ -128,8 +128,9 @@ def sentences_unlike(corpus: str) -> tuple[str, str]:
     return UNLIKE[name]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure the models and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Measure the models and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.live_models", description="Measure the models of the live translator."
     )
@@ -138,28 +139,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--unlike", metavar="EN,DE", help="two files with the sentences unlike the training data")
     parser.add_argument("--sentences", type=int, default=SENTENCES, help="how many from each source (%(default)s)")
     options = parser.parse_args(arguments)
-    try:
-        for name in options.models:
-            translator = load_model(name, "cpu")
-            data = DataConfig.from_dict(read_settings(find_model(name) / RECIPE)["data"])
-            unlike = (options.unlike, "train") if options.unlike else sentences_unlike(data.corpus)
-            sources = [(data.corpus, "test"), unlike]
-            pairs = [list(sentence_pairs(corpus, split, data.direction, options.mirror)) for corpus, split in sources]
-            samples = [random.Random(1).sample(some, min(options.sentences, len(some))) for some in pairs]
-            measured = measure(translator, *samples)
-            models = read_json(RESULT)["models"] if RESULT.exists() else {}
-            entry = {
-                "weights": translator.metadata["weights"]["sha256"],
-                "unlike": find_corpus(options.unlike).name if options.unlike else " ".join(unlike),
-                **measured,
-            }
-            models[name] = {**entry, "provenance": provenance(translator.device)}
-            write_atomically(RESULT, (json.dumps({"models": models}, indent=1) + "\n").encode())
-            print(f"{name}: {json.dumps(measured)}", flush=True)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    for name in options.models:
+        translator = load_model(name, "cpu")
+        data = DataConfig.from_dict(read_settings(find_model(name) / RECIPE)["data"])
+        unlike = (options.unlike, "train") if options.unlike else sentences_unlike(data.corpus)
+        sources = [(data.corpus, "test"), unlike]
+        pairs = [list(sentence_pairs(corpus, split, data.direction, options.mirror)) for corpus, split in sources]
+        samples = [random.Random(1).sample(some, min(options.sentences, len(some))) for some in pairs]
+        measured = measure(translator, *samples)
+        models = read_json(RESULT)["models"] if RESULT.exists() else {}
+        entry = {
+            "weights": translator.metadata["weights"]["sha256"],
+            "unlike": find_corpus(options.unlike).name if options.unlike else " ".join(unlike),
+            **measured,
+        }
+        models[name] = {**entry, "provenance": provenance(translator.device)}
+        write_result(RESULT, {"models": models})
+        print(f"{name}: {json.dumps(measured)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,23 +5,20 @@ Pretrained models translate their test sets on a CPU, with beam size 4, in fp32 
 """
 
 import argparse
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import transformer
+from book.scripts import RESULTS, guarded, write_result
 from transformer.checkpoint import read_settings
 from transformer.data.corpora import sentence_pairs
 from transformer.device import choose_device
-from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_test_set
-from transformer.files import write_atomically
 from transformer.models import find_model
 from transformer.provenance import provenance
 from transformer.training.run_folder import RECIPE
 
-RESULT = Path(__file__).parent / "results" / "int8.json"
+RESULT = RESULTS / "int8.json"
 TEST_SETS = [
     *((model, split) for model in ("everyday", "everyday-de-en") for split in ("test_tatoeba", "test_multi30k")),
     *((model, "test") for model in ("multi30k", "multi30k-de-en", "pocket-large")),
@@ -53,8 +50,9 @@ def measure(model: str, split: str, mirror: str | None) -> dict[str, Any]:
     return row
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure all test sets and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Measure all test sets and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.quantization",
         description="Measure the effect of int8 on translations and the time they take.",
@@ -62,16 +60,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mirror", help="a folder or address with the files of the corpora")
     options = parser.parse_args(arguments)
     rows = []
-    try:
-        for model, split in TEST_SETS:
-            rows.append(measure(model, split, options.mirror))
-            print(rows[-1], flush=True)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    for model, split in TEST_SETS:
+        rows.append(measure(model, split, options.mirror))
+        print(rows[-1], flush=True)
     result = {"provenance": provenance(choose_device("cpu", "int8")), "rows": rows}
-    write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
-    return 0
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from book.scripts import RESULTS, guarded, write_result
 from transformer.data.bpe import split_words
 from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import Tokenizer
-from transformer.errors import UserError
-from transformer.files import write_atomically
 from transformer.provenance import provenance
 
-RESULT = Path(__file__).parent / "results" / "vocabulary-sizes.json"
+RESULT = RESULTS / "vocabulary-sizes.json"
 SIZES = (500, 1000, 2000, 4000, 8000, 16000, 32000)
 N_SPECIAL = 4
 WORDS = ("▁Das", "▁Handschuhfach", "▁klemmt", ".")
@@ -59,21 +57,18 @@ def count_words(lines: Sequence[str]) -> Counter[str]:
     return Counter(word for line in lines for word in split_words(line))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure all sizes and write the result; print an error as one line on stderr and return 2."""
+@guarded
+def main(arguments: list[str] | None = None) -> None:
+    """Measure all sizes and write the result."""
     parser = argparse.ArgumentParser(
         prog="python -m book.vocabulary_sizes",
         description="Measure vocabularies of different sizes on real text.",
     )
     parser.add_argument("--mirror", help="a folder or address with the files of the corpus")
     options = parser.parse_args(arguments)
-    try:
-        train, test = (list(sentence_pairs("multi30k", split, mirror=options.mirror)) for split in ("train", "test"))
-        pairs = [(pair[0], pair[1]) for pair in train]
-        rows = [measure(pairs, [(pair[0], pair[1]) for pair in test], size) for size in SIZES]
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    train, test = (list(sentence_pairs("multi30k", split, mirror=options.mirror)) for split in ("train", "test"))
+    pairs = [(pair[0], pair[1]) for pair in train]
+    rows = [measure(pairs, [(pair[0], pair[1]) for pair in test], size) for size in SIZES]
     words = count_words([sentence for pair in pairs for sentence in pair])
     result = {
         "provenance": provenance("cpu"),
@@ -82,10 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
         "words_of_first_figure": {word: words[word] for word in WORDS},
         "rows": rows,
     }
-    text = json.dumps(result, indent=1, ensure_ascii=False)
-    write_atomically(RESULT, (text + "\n").encode())
-    print(text)
-    return 0
+    write_result(RESULT, result)
+    print(json.dumps(result, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":
