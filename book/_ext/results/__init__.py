@@ -11,9 +11,10 @@ and ``spread`` have what these share.
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -30,16 +31,21 @@ from book._ext.results import (
     speedrun,
 )
 from book._ext.results.curves import learning_curves, same_loss
-from book._ext.results.tables import Part, read
+from book._ext.results.tables import MISSING, NotMeasuredError, Part, read_results
 
 ROOT = Path(__file__).parents[3]
 
 
-def section(name: str, root: Path = ROOT) -> list[Part]:
+PLOTS: dict[str, Callable[[Any], Part]] = {"curves": learning_curves, "same-loss": same_loss}
+"""What can be shown of an experiment's runs in place of their scores."""
+
+
+def section(name: str, root: Path = ROOT, plot: str = "") -> list[Part]:
     """Return a section of the pages with results, by one of the names below or that of an experiment.
 
     Args:
         root: the repository whose result files are shown.
+        plot: one of `PLOTS`, to show that of an experiment instead.
     """
     sections: dict[str, Callable[[Path], list[Part]]] = {
         "highlights": highlights.highlights,
@@ -59,7 +65,11 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "everyday-sentences": everyday.everyday_sentences,
         "speedrun-records": speedrun.speedrun_records,
     }
-    return sections.get(name, partial(experiments.experiment, name=name))(root)
+    make = sections.get(name, partial(experiments.experiment, name=name))
+    try:
+        return [PLOTS[plot](read_results(root, name)["rows"])] if plot else make(root) or [MISSING]
+    except NotMeasuredError:
+        return [MISSING]
 
 
 class ResultsDirective(SphinxDirective):
@@ -70,17 +80,12 @@ class ResultsDirective(SphinxDirective):
     """
 
     required_arguments = 1
-    option_spec: ClassVar = {"curves": lambda _: True, "same-loss": lambda _: True}
+    option_spec: ClassVar = dict.fromkeys(PLOTS, directives.flag)
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes in place of the directive."""
         self.env.note_reread()  # result files may have been added or changed
-        name = self.arguments[0]
-        parts = section(name)
-        for option, function in (("curves", learning_curves), ("same-loss", same_loss)):
-            if option in self.options:
-                path = ROOT / "book" / "results" / f"{name}.json"
-                parts = [function(read(path)["rows"])] if path.exists() else []
+        parts = section(self.arguments[0], plot=next(iter(self.options), ""))
         result: list[nodes.Node] = []
         for part in parts:
             if isinstance(part, str):

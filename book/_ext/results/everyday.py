@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read_results, table
 from book.everyday import HUNDREDS, RIGHT, count_right, read_judgements, read_sentences
 
 
 def everyday_sentences(root: Path) -> list[Part]:
     """Return how many of the everyday sentences each model got right, and the translations of the last one."""
-    path = root / "book" / "results" / "everyday-sentences.json"
-    if not path.exists():
-        return [MISSING]
-    versions = read(path)
+    versions = read_results(root, "everyday-sentences")
     sentences_path = root / "book" / "everyday_sentences.tsv"
     topics = read_sentences(path=sentences_path)
     hundreds = {name: read_sentences(name, sentences_path) for name in HUNDREDS}

@@ -7,7 +7,7 @@ from typing import Any
 
 from book._ext.results.scores import SCORES_BOX, arrow, common_scores, score, signatures
 from book._ext.results.spread import Spread
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read_results, table
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import Picture
 
@@ -19,10 +19,7 @@ NUMBERS = {"heads": "heads", "smoothing": "label smoothing"}
 
 def experiment(root: Path, name: str) -> list[Part]:
     """Return an experiment: its figures, and a folded table of its scores with where they come from."""
-    path = root / "book" / "results" / f"{name}.json"
-    if not path.exists():
-        return [MISSING]
-    results = read(path)
+    results = read_results(root, name)
     rows = results["rows"]
     finished = [row for row in rows if not row["failed"]]
     tests = [test for row in finished for test in row["test_sets"]]
@@ -35,7 +32,7 @@ def experiment(root: Path, name: str) -> list[Part]:
         parts, scores = compare_settings(labels, rows, NUMBERS.get(name, ""))
     computed = signatures("runs", [(row["label"], test) for row in finished for test in row["test_sets"]])
     runs = table(["run", "seed", *ORIGIN], session_rows(rows), kind="long-end")
-    file = f"All results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`."
+    file = f"All results, with the learning curves: {{download}}`{name}.json <results/{name}.json>`."
     return [*parts, folded(SCORES_BOX, scores, computed, "The runs:", runs, file)]
 
 

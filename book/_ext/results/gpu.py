@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from book._ext.results.speed import measurements
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read, table
 
 KERNELS = {
     "EFFICIENT_ATTENTION": "memory-efficient",
@@ -34,7 +34,7 @@ def gpu(root: Path, what: str) -> list[Part]:
         for facts in shown:
             parts.append(f"{title}, on one {gpu_name(facts)}:\n\n{describe_results(facts['results'])}")
     if not shown:
-        return [MISSING]
+        return []
     origins = [origin({**facts, "device": facts["gpu"]}) for facts in shown]
     return [*parts, folded("Where these numbers come from", table(ORIGIN, origins, kind="long-end"))]
 

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read_results, table
 
 
 def language_filter(root: Path) -> list[Part]:
     """Return what the language filter drops with each threshold, its precision and its recall."""
-    path = root / "book" / "results" / "language-filter.json"
-    if not path.exists():
-        return [MISSING]
-    results = read(path)
+    results = read_results(root, "language-filter")
     rows = []
     for row in results["thresholds"]:
         cells = [row["threshold"], row["dropped"], *(f"{row[name]:.1%}" for name in ("precision", "recall"))]

@@ -3,15 +3,12 @@
 from pathlib import Path
 
 from book._ext.results.scores import DETAILS
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read_results, table
 
 
 def live_models(root: Path) -> list[Part]:
     """Return what 8-bit weights cost the live translator's models, and when the page reports that they are guessing."""
-    path = root / "book" / "results" / "live.json"
-    if not path.exists():
-        return [MISSING]
-    models = read(path)["models"]
+    models = read_results(root, "live")["models"]
     measured = {
         "sentences": [f"{model['sentences']:,}" for model in models.values()],
         "BLEU": [f"{model['bleu']:.2f}" for model in models.values()],

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from book._ext.results.scores import SCORES_BOX, arrow, common_scores, score, signatures
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, origin, read, read_results, table
 from transformer.files import read_rows
 from transformer.plots import style
 from transformer.plots.style import Picture
@@ -33,7 +33,7 @@ def summary(root: Path) -> list[Part]:
             kind = TEST_SETS.get((test["corpus"], test["split"]), test["split"])
             groups.setdefault(f"{kind}, {arrow(test)}", {})[name] = score(test, "BLEU")
     if not groups:
-        return [MISSING]
+        return []
     values = {f"{test_set}: {name}": bleu for test_set, models in groups.items() for name, bleu in models.items()}
     described = "; ".join(f"{label}, {value:.1f}" for label, value in values.items())
     return [Picture(bars(values), f"BLEU of the pretrained models. {described}.")]
@@ -59,7 +59,7 @@ def quality(root: Path) -> list[Part]:
     """Return the scores of the pretrained models, their provenance, and how the models were trained."""
     models = pretrained_models(root)
     if not models:
-        return [MISSING]
+        return []
     tests = [test for _, results in models.values() for test in results["test_sets"]]
     columns, rows, sources, training = common_scores(tests), [], [], []
     for name, (folder, results) in models.items():
@@ -93,11 +93,9 @@ def session_cells(run: Path) -> Iterator[list[str]]:
 
 def published(root: Path) -> list[Part]:
     """Return published scores of other systems, next to those of pretrained models on the same test set."""
-    path = root / "book" / "results" / "published.json"
-    if not path.exists():
-        return [MISSING]
+    systems = read_results(root, "published")["systems"]
     models, rows = pretrained_models(root), []
-    for system in read(path)["systems"]:
+    for system in systems:
         source = ", ".join(str(system[key]) for key in ("author", "year", "venue") if system[key])
         value = str(system["score"]) if system["to"] is None else f"{system['score']} to {system['to']}"
         ours, compare = [], system["compare"]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from book._ext.results.scores import DETAILS
-from book._ext.results.tables import MISSING, ORIGIN, Part, folded, hardware, origin, read, table
+from book._ext.results.tables import ORIGIN, Part, folded, hardware, origin, read, read_results, table
 from transformer.bench import report
 from transformer.bench.runner import Measurement
 from transformer.plots import style
@@ -54,7 +54,7 @@ def speed(root: Path) -> list[Part]:
             alt = f"Our speed divided by that of other implementations, {cpu}, median over the rounds: "
             medians = "; ".join(f"{label}: {statistics.median(values):.2f}" for label, values in ratios.items())
             pictures.append(Picture(speed_plot(ratios, cpu), f"{alt}{medians}."))
-    return [*pictures, *tables] or [MISSING]
+    return [*pictures, *tables]
 
 
 def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:
@@ -120,8 +120,6 @@ def decoding_trials(root: Path) -> list[Part]:
     """Return what was tried to make decoding on a CPU faster: a table for each part of a step, and for the search."""
     prefix = "decoding-trials-"
     paths = sorted((root / "book" / "results").glob(f"{prefix}*.json"))
-    if not paths:
-        return [MISSING]
     found = {path.stem.removeprefix(prefix).upper(): read(path) for path in paths}
     parts: list[Part] = []
     for benchmarks in zip(*(facts["benchmarks"] for facts in found.values()), strict=True):
@@ -144,10 +142,7 @@ def decoding_trials(root: Path) -> list[Part]:
 
 def int8(root: Path) -> list[Part]:
     """Return a table of translations in fp32 and in int8: their BLEU and their time."""
-    path = root / "book" / "results" / "int8.json"
-    if not path.exists():
-        return [MISSING]
-    facts = read(path)
+    facts = read_results(root, "int8")
     header = ("model", "test set", "sentences", "BLEU in fp32", "BLEU in int8", "same translations", "relative time")
     rows = [
         [

@@ -5,7 +5,7 @@ from typing import Any
 
 from book._ext.results.experiments import three_scores, without_seed
 from book._ext.results.spread import Spread
-from book._ext.results.tables import MISSING, Part, read, table
+from book._ext.results.tables import Part, read_results, table
 
 SPEEDRUN_GOAL, SPEEDRUN_SEEDS = 33.0, 3
 """The BLEU that an entry to the speedrun must reach, as the mean of at least so many seeds."""
@@ -16,11 +16,8 @@ def speedrun_records(root: Path) -> list[Part]:
 
     An entry is the finished runs ``NAME-1``, ``NAME-2``, ``NAME-3`` and so on, one for each seed.
     """
-    path = root / "book" / "results" / "captions-speedrun.json"
-    if not path.exists():
-        return [MISSING]
     entries: dict[str, list[dict[str, Any]]] = {}
-    for row in read(path)["rows"]:
+    for row in read_results(root, "captions-speedrun")["rows"]:
         if row["label"].endswith(f"-{row['seed']}") and not row["failed"]:
             entries.setdefault(without_seed(row), []).append(row)
     cells = []

@@ -18,9 +18,25 @@ Part = str | Picture | Row
 """A part of a section: Markdown, or figures."""
 
 
+class NotMeasuredError(Exception):
+    """A file with results doesn't exist yet."""
+
+
 def read(path: Path) -> Any:
     """Return the content of a JSON file."""
     return json.loads(path.read_text("utf-8"))
+
+
+def read_results(root: Path, name: str) -> Any:
+    """Return the content of ``book/results/NAME.json``.
+
+    Raises:
+        NotMeasuredError: if there is no such file.
+    """
+    path = root / "book" / "results" / f"{name}.json"
+    if not path.exists():
+        raise NotMeasuredError
+    return read(path)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], kind: str = "") -> str:
