@@ -2,6 +2,7 @@
 
 import math
 import random
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -465,7 +466,16 @@ def test_whatever_an_answer_returns_it_is_explained() -> None:
         return (0, 0.0) if len(calls) == 1 else both.reference(x)
 
     assert str(both.judge(right_later)).startswith("twice is 0, but should be 2")
-    for value in (10**400, math.inf, math.nan, {}, object(), {1: {2: 3}}, [[]], {1, 2}, b"", "", True, 1j):
+
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise KeyError(other)
+
+        __hash__ = None  # type: ignore[assignment]
+
+    signalling = Decimal("sNaN")  # every comparison raises an exception
+    odd = object(), Incomparable(), signalling, {1: {2: 3}}, [[]], {1, 2}, b"", "", True, 1j
+    for value in (10**400, math.inf, math.nan, {}, *odd):
         assert both.judge(lambda x, value=value: (value, x / 2)) is not None
         assert both.judge(lambda x, value=value: value) is not None
 
