@@ -14,7 +14,7 @@ from typing import Any
 from exercises.calls import Guard, Inputs
 from exercises.errors import RefusedError
 
-BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
+ATTENTION = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
 """PyTorch's built-in functions that compute attention or a whole layer, by their internal names."""
 
 SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
@@ -30,7 +30,7 @@ def own_parts_only(inputs: Inputs) -> AbstractContextManager[None]:
     """Forbid the ready-made layers of PyTorch and of the package ``transformer``."""
     return watch_calls(
         lambda frame, event, argument: (
-            _ready_made_layer(frame) if event == "call" else built_in(event, argument, BUILT_IN)
+            _ready_made_layer(frame) if event == "call" else built_in(event, argument, ATTENTION)
         ),
         "In this exercise you write every layer between the token ids and the logits yourself. Linear layers, layer "
         "normalisation and tensor operations are all you need.",

@@ -212,13 +212,13 @@ class FreshTensors:
         return torch.where(x.isfinite(), drawn.to(x.dtype), x)
 
 
-def changed_tensor(x: Tensor, seed: int) -> Tensor:
-    """Return a tensor of the same shape and dtype with different contents."""
+def changed_tensors(x: Tensor) -> Iterator[Tensor]:
+    """Yield two tensors of the same shape and dtype with different contents."""
     if x.is_floating_point():
-        return FreshTensors(seed).draw(x + (not x.any()), keep=False)
-    if x.dtype == torch.bool:
-        return ~x if seed == 1 else x.flatten().roll(1).view(x.shape)
-    return x.flatten().roll(1).view(x.shape) if seed == 1 or not x.numel() else torch.full_like(x, int(x.min()))
+        yield from (FreshTensors(seed).draw(x + (not x.any()), keep=False) for seed in (1, 2))
+    else:
+        yield x.flatten().roll(1).view(x.shape)
+        yield ~x if x.dtype == torch.bool or not x.numel() else torch.full_like(x, int(x.min()))
 
 
 def _slice_of_larger(x: Tensor) -> Tensor:

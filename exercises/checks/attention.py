@@ -11,7 +11,7 @@ from torch import Tensor
 
 from exercises.calls import Function, Inputs, call
 from exercises.check import Topic
-from exercises.restrictions import BUILT_IN, SOFTMAX, built_in, forbid, watch_calls
+from exercises.restrictions import ATTENTION, SOFTMAX, built_in, forbid, watch_calls
 from exercises.tensors import numbers
 from transformer.attention import attention
 
@@ -400,7 +400,7 @@ def _not_ready_made(inputs: Inputs) -> AbstractContextManager[None]:
 
     def find_forbidden(frame: FrameType, event: str, function: Any) -> str | None:
         is_the_packages = frame.f_code is attention.__code__
-        return "the package's `attention`" if is_the_packages else built_in(event, function, BUILT_IN)
+        return "the package's `attention`" if is_the_packages else built_in(event, function, ATTENTION)
 
     return watch_calls(find_forbidden, "That is the very function that this blank is about: write it yourself.")
 

@@ -18,7 +18,7 @@ from exercises.calls import Inputs
 from exercises.check import Topic
 from exercises.checks.two_mistakes import with_pairs
 from exercises.errors import RefusedError
-from exercises.restrictions import BUILT_IN, forbid
+from exercises.restrictions import ATTENTION, forbid
 from exercises.tensors import numbers
 from transformer.attention import attention
 
@@ -818,7 +818,7 @@ NEVER_ALL = (
 
 @contextmanager
 def _block_by_block(inputs: Inputs) -> Iterator[None]:
-    with forbid(BUILT_IN)(inputs), warnings.catch_warnings():
+    with forbid(ATTENTION)(inputs), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's warning about `.T` would quote a line of this file
         with _RefuseManyScores(inputs["query"], inputs["key"], inputs["block"]):
             yield

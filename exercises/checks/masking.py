@@ -8,7 +8,7 @@ from torch import Tensor
 from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.relations import Finding, Wrong
-from exercises.restrictions import BUILT_IN, forbid
+from exercises.restrictions import ATTENTION, forbid
 from exercises.tensors import is_tensor, numbers
 from transformer import masks
 
@@ -694,7 +694,7 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
         "pad_id": 3,
     },
     {"ids": torch.tensor([[4]]), "embedding": numbers(6, 3, seed=4), "pad_id": 0},
-    guard=forbid(BUILT_IN, "There is something to repair here, so don't replace it: correct the code that is given."),
+    guard=forbid(ATTENTION, "There is something to repair here, so don't replace it: correct the code that is given."),
     insight="A leak lowers the training loss: it looks like progress until you test what each output depends on.",
 )
 def decoder_self_attention(ids: Tensor, embedding: Tensor, pad_id: int) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from exercises.bugs import Bug, WrongRepair, add_bugs
 from exercises.check import Topic
 from exercises.checks import attention as earlier
-from exercises.restrictions import BUILT_IN, forbid
+from exercises.restrictions import ATTENTION, forbid
 from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention, attention
 
@@ -940,7 +940,7 @@ def _grouped_inputs(heads: int, groups: int, seed: int) -> dict[str, Tensor]:
     _grouped_inputs(6, 3, 6),
     _grouped_inputs(3, 3, 9),
     guard=forbid(
-        BUILT_IN,
+        ATTENTION,
         "It can share the keys and values by itself, and that is what you write here. Use `attention` from the cell at "
         "the top.",
     ),
@@ -1070,7 +1070,7 @@ def _repair_inputs(length: int, d_model: int, n_heads: int, seed: int) -> dict[s
     _repair_inputs(5, 6, 1, 5),
     _repair_inputs(6, 12, 3, 10),
     _repair_inputs(1, 8, 4, 15),
-    guard=forbid(BUILT_IN, "There is something to repair here, so don't replace it: correct the code that is given."),
+    guard=forbid(ATTENTION, "There is something to repair here, so don't replace it: correct the code that is given."),
     insight="None of these bugs raises an error: what reveals them is an input whose result you know.",
 )
 def self_attention(
