@@ -12,7 +12,7 @@ EXPLANATIONS = {
         "This tensor has fewer axes than your code expects. Count axes from the end (-1 is the last), so that "
         "any number of axes can come before them."
     ),
-    r"IndexError: (too many indices for tensor|.*is out of bounds for dimension)": (
+    r"(IndexError: too many indices for tensor|(IndexError|RuntimeError): .*is out of bounds for dimension)": (
         "You index a tensor with more axes, or further along an axis, than it has. Compare the shapes below with "
         "the axes you had in mind."
     ),
@@ -35,11 +35,11 @@ EXPLANATIONS = {
         "the result be then?"
     ),
     r"OverflowError": ("A number becomes too large. Can you compute with smaller ones, for instance with logarithms?"),
-    r"RuntimeError: The size of tensor a .* must match|RuntimeError: .*(broadcast|expanded size)": (
+    r"RuntimeError: The size of tensor a .* must match|(RuntimeError|IndexError): .*(broadcast|expanded size)": (
         "The shapes of two tensors can't be broadcast here: counted from the last axis, two lengths have to be equal, "
         "or one of them has to be 1. Which axis did you have in mind for each? Print both shapes before this line."
     ),
-    r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
+    r"RuntimeError: (mat1 and mat2 shapes|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
     r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
         "These two tensors can't be multiplied: the last axis of the first must be as long as the second-to-last axis "
         "of the second, and the axes before these must agree. Does each come from the input you meant, and does one of "

@@ -218,7 +218,10 @@ def registered_twice() -> None:
     [
         (lambda: TABLE.transpose(1, 2), "fewer axes"),
         (lambda: TABLE @ TABLE, "can't be multiplied"),
+        (lambda: (TABLE > 2) @ TABLE.T, "wrong dtype"),
         (lambda: TABLE + TABLE.T, "can't be broadcast here"),
+        (lambda: TABLE[torch.tensor([0, 1]), torch.tensor([0, 1, 2])], "can't be broadcast here"),
+        (lambda: TABLE.gather(1, torch.tensor([[5]])), "further along an axis"),
         (lambda: TABLE.view(4, 2), "product of the new lengths"),
         (lambda: TABLE.T.view(6), "`reshape` copies"),
         (lambda: bool(TABLE), "as a whole"),
