@@ -137,8 +137,8 @@ class Exercise:
         if difference is None:
             return self._find_hidden_fault(answer)
         number, actual = difference
-        if _is_open(actual.error) or isinstance(actual.error, RefusedError):
-            return str(actual.error)
+        if message := _message_for_learner(actual.error):
+            return message
         if number == len(self._cases) - 1:
             return NOT_REPEATABLE
         has_tensors = any(map(is_tensor, self._cases[number].values()))
@@ -423,9 +423,8 @@ class TrainingExercise(Exercise):
             return message
         result = call(answer, self.make_inputs(), self.guard)
         if result.error:
-            is_for_learner = _is_open(result.error) or isinstance(result.error, RefusedError)
-            if is_for_learner:
-                return str(result.error)
+            if message := _message_for_learner(result.error):
+                return message
             return "\n".join(filter(None, [describe_error(answer, result.error), self._explain_error(result.error)]))
         try:
             return self.examine(result.results[0])
@@ -582,6 +581,7 @@ class Given:
         return function
 
 
-def _is_open(error: BaseException | None) -> bool:
-    """Return whether an answer raised the exception of a blank that has not been filled in."""
-    return isinstance(error, NotImplementedError) and str(error).startswith(NOT_DONE)
+def _message_for_learner(error: BaseException | None) -> str | None:
+    """Return the message of an exception that is shown as it is: of an open blank, or of something forbidden."""
+    is_open = isinstance(error, NotImplementedError) and str(error).startswith(NOT_DONE)
+    return str(error) if is_open or isinstance(error, RefusedError) else None
