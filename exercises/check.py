@@ -306,6 +306,14 @@ class Exercise:
         return find_help(topic, self.name, error) or explain(error)
 
     def _find_causes(self, answer: Function, tests: Sequence[Test], wrong: Sequence[Test]) -> list[Finding]:
+        """Return what can be found out about a mistake.
+
+        Random results, and arguments that the code never reads, explain everything else, so they are reported alone.
+        Otherwise, these are the special case and the relation that cover all wrong results. If there is neither, it
+        is where NaN comes from, or which arguments make no difference. Whether arguments are used isn't examined if the
+        answer isn't a function of them (see `observe`), if the wrong results are all the same or of another kind, or
+        if a list only begins or ends at the wrong place.
+        """
         run_reference, run_answer = partial(self._call, self.reference), partial(self._call, answer)
         inputs_of_tests = [inputs for inputs, *_ in tests]
         if self._is_random(answer, wrong[0][0]):
