@@ -12,28 +12,26 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import BEST, START_AGAIN, mark_damaged, save_checkpoint, training_checkpoints
+from transformer.checkpoint import BEST, START_AGAIN, save_checkpoint, training_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
-from transformer.files import InvalidFileError, read_bytes, write_atomically
+from transformer.files import read_bytes, write_atomically
 from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
 from transformer.training.memory import estimate_memory
-from transformer.training.progress import is_finished
 from transformer.training.run_folder import (
     RECIPE,
     append_log,
     append_metrics,
     append_session,
     open_run_folder,
-    read_metrics,
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.state import delete_old_checkpoints, restore_state, save_state
+from transformer.training.state import delete_old_checkpoints, save_state, start_or_resume
 from transformer.training.trainer import Trainer
 from transformer.translator import Translator
 
@@ -93,7 +91,7 @@ def train(
         is_main = context.is_main
         lock = open_run_folder(run, recipe, force) if is_main else nullcontext()
         with stop_signals(is_main) as stop_requested, explain_write_errors(run), lock:
-            trainer = _start_or_resume(
+            trainer = start_or_resume(
                 run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )
             step = trainer.progress.step
@@ -257,51 +255,6 @@ class TensorBoard:
         for name in names:
             self.writer.add_scalar(name, row[name], int(row["step"]))
         self.writer.flush()
-
-
-def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[], Trainer]) -> Trainer:
-    """Return a trainer in the state of the last checkpoint that is intact, or a new one if nothing has been saved.
-
-    A finished run is never trained again, and one that has saved checkpoints never starts from the first step.
-
-    Raises:
-        UserError: if it can't be resumed, because the checkpoints are damaged or were deleted.
-    """
-    trainer = new_trainer()
-    names, damaged = training_checkpoints(run), []
-    rows = read_metrics(run)
-    for name in reversed(names):
-        damage = None
-        try:
-            restore_state(trainer, run, name)
-        except InvalidFileError as error:
-            damage = error
-        (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
-        if not processes_with_damage:
-            break
-        damaged.append((name, str(damage or f"{name} is damaged")))
-        if is_finished(rows, config):
-            raise _cannot_resume(run, f"it is finished, but {damaged[0][1]}")
-        trainer = new_trainer()
-    else:
-        if names:
-            raise _cannot_resume(run, f"none of its checkpoints can be resumed from: {damaged[0][1]}")
-        if rows and (rows[-1]["step"] > config.checkpoint_every or is_finished(rows, config)):
-            raise _cannot_resume(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
-    for name, reason in damaged:
-        if trainer.context.is_main:
-            print(f"{reason}; trying the previous one", file=sys.stderr)
-            mark_damaged(run, name)
-    if trainer.device.type == "cuda":
-        trainer.fit_batch_to_memory()
-    return trainer
-
-
-def _cannot_resume(run: Path, reason: str) -> UserError:
-    return UserError(
-        f"{run} cannot be resumed: {reason}. Nothing in it was changed. "
-        "To train again from the start, choose another folder with --run, or delete this one"
-    )
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""The state of a training run: what a checkpoint contains besides the weights, so that training can be resumed."""
+"""The state of a training run: saved to a checkpoint, and restored from the last one that is intact."""
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,18 +12,20 @@ from torch import Tensor
 from transformer.checkpoint import (
     delete_checkpoint,
     load_checkpoint,
+    mark_damaged,
     read_tensors,
     save_checkpoint,
     step_checkpoints,
     step_name,
     stopped_checkpoints,
+    training_checkpoints,
 )
 from transformer.config import TrainingConfig
 from transformer.errors import UserError
 from transformer.files import InvalidFileError
 from transformer.training.optimizer import load_optimizer_state, optimizer_state
-from transformer.training.progress import Progress
-from transformer.training.run_folder import check_architecture
+from transformer.training.progress import Progress, is_finished
+from transformer.training.run_folder import check_architecture, read_metrics
 from transformer.training.trainer import Trainer
 
 
@@ -136,3 +139,48 @@ def _state(trainer: Trainer) -> dict[str, Tensor]:
         state["averaged.n_averaged"] = torch.tensor(trainer.n_averaged)
         state |= {f"averaged.weights.{name}": p for name, p in trainer.averaged.named_parameters()}
     return state
+
+
+def start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[], Trainer]) -> Trainer:
+    """Return a trainer in the state of the last checkpoint that is intact, or a new one if nothing has been saved.
+
+    A finished run is never trained again, and one that has saved checkpoints never starts from the first step.
+
+    Raises:
+        UserError: if it can't be resumed, because the checkpoints are damaged or were deleted.
+    """
+    trainer = new_trainer()
+    names, damaged = training_checkpoints(run), []
+    rows = read_metrics(run)
+    for name in reversed(names):
+        damage = None
+        try:
+            restore_state(trainer, run, name)
+        except InvalidFileError as error:
+            damage = error
+        (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
+        if not processes_with_damage:
+            break
+        damaged.append((name, str(damage or f"{name} is damaged")))
+        if is_finished(rows, config):
+            raise _cannot_resume(run, f"it is finished, but {damaged[0][1]}")
+        trainer = new_trainer()
+    else:
+        if names:
+            raise _cannot_resume(run, f"none of its checkpoints can be resumed from: {damaged[0][1]}")
+        if rows and (rows[-1]["step"] > config.checkpoint_every or is_finished(rows, config)):
+            raise _cannot_resume(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
+    for name, reason in damaged:
+        if trainer.context.is_main:
+            print(f"{reason}; trying the previous one", file=sys.stderr)
+            mark_damaged(run, name)
+    if trainer.device.type == "cuda":
+        trainer.fit_batch_to_memory()
+    return trainer
+
+
+def _cannot_resume(run: Path, reason: str) -> UserError:
+    return UserError(
+        f"{run} cannot be resumed: {reason}. Nothing in it was changed. "
+        "To train again from the start, choose another folder with --run, or delete this one"
+    )
