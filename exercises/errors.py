@@ -49,6 +49,12 @@ EXPLANATIONS = {
         "The product of the new lengths isn't the tensor's number of elements. Which length belongs to which axis? See "
         "the shapes below."
     ),
+    r"RuntimeError: unflatten: Provided sizes": (
+        "The product of the new lengths isn't the length of the axis that you split. Which length is which?"
+    ),
+    r"RuntimeError: t\(\) expects a tensor with <= 2 dimensions": (
+        "`t` is only for matrices, and this tensor has more axes. Which two of them do you want to exchange?"
+    ),
     r"RuntimeError: view size is not compatible": (
         "`view` can't be used here, because the tensor's numbers aren't in this order in memory, as after a "
         "`transpose` or in a slice. `reshape` copies them if it has to."

@@ -223,6 +223,8 @@ def registered_twice() -> None:
         (lambda: TABLE[torch.tensor([0, 1]), torch.tensor([0, 1, 2])], "can't be broadcast here"),
         (lambda: TABLE.gather(1, torch.tensor([[5]])), "further along an axis"),
         (lambda: TABLE.view(4, 2), "product of the new lengths"),
+        (lambda: TABLE.unflatten(1, (2, 2)), "isn't the length of the axis that you split"),
+        (lambda: TABLE[None].t(), "only for matrices"),
         (lambda: TABLE.T.view(6), "`reshape` copies"),
         (lambda: bool(TABLE), "as a whole"),
         (lambda: {}["a"], "no entry with this key"),
