@@ -34,8 +34,6 @@ from book._ext.results.curves import learning_curves, same_loss
 from book._ext.results.tables import MISSING, NotMeasuredError, Part, read_results
 
 ROOT = Path(__file__).parents[3]
-
-
 PLOTS: dict[str, Callable[[Any], Part]] = {"curves": learning_curves, "same-loss": same_loss}
 """What can be shown of an experiment's runs in place of their scores."""
 
