@@ -154,13 +154,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         seeds=(1,),
     ),
     "paper-warmup": Experiment(
-        "Does this model translate if the warm-up is as long as in the paper?",
+        "Does this model translate if the warm-up is as long as in the paper, and with a quarter of it?",
         "multi30k",
         {
-            "4000 warm-up steps": [
-                *(*PAPER_LAYOUT, "--training.warmup-steps", "4000", "--training.steps", "8000"),
+            f"{steps} warm-up steps": [
+                *(*PAPER_LAYOUT, "--training.warmup-steps", steps, "--training.steps", "8000"),
                 *("--training.validate-every", "500", "--training.average-steps", "1000"),
             ]
+            for steps in ("4000", "1000")
         },
         seeds=(1, 2),
     ),
