@@ -732,8 +732,8 @@ Row(
     Picture(
         reliability_diagram(bins_before, "hard targets, T = 1"),
         alt=(
-            "Reliability diagram before scaling: the accuracy of every bin is below its "
-            "confidence, mostly far below. The last bin is the largest."
+            "Reliability diagram before scaling: the accuracy of nearly every bin is below "
+            "its confidence, mostly far below. The last bin is one of the largest."
         ),
     ),
     Picture(
@@ -754,10 +754,9 @@ gaps = [
     (b.confidence - b.accuracy)[b.fraction > 0.01]
     for b in (bins_before, bins_after)
 ]
-assert (gaps[0] > 0).all() and gaps[1].abs().max() < gaps[0].max() / 2
-assert (
-    bins_after.fraction[-1] < bins_before.fraction[-1] == bins_before.fraction.max()
-)
+assert (gaps[0] > 0).double().mean() > 0.8
+assert gaps[1].abs().mean() < gaps[0].mean() / 2
+assert bins_after.fraction[-1] < bins_before.fraction[-1] > 0.15
 
 # %% [markdown]
 # One number, chosen after training, removes about two thirds of the calibration error of the model with hard targets, and nearly all of that of `pocket-small`, which keeps only as much as chance alone would cause. It helps the smoothed model, too, but how much depends on the run, and even on how a CPU rounds. After scaling, even the model with hard targets has a smaller error than the smoothed one had before. So if calibration is all that you need, a temperature is the simpler remedy and, here, the better one.
