@@ -462,6 +462,12 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
         learning_curves([row(f"post, {label}", 1, 1) for label in "abcde"])
 
 
+def test_learning_curves_without_groups_share_a_figure() -> None:
+    (picture,) = learning_curves([row("long", 1, 1, loss=2), row("short", 1, 1)]).pictures
+    assert len(picture.figure.axes[0].lines) == 2
+    assert picture.alt == "Learning curves, validation loss. long ends at 2.00; short ends at 1.50."
+
+
 def test_steps_and_minutes_to_the_same_loss() -> None:
     """All reach 2.0, the worst of the lowest losses; the losses between two validations lie on a line."""
     curves = {"slow": [(100, 4.0, 1.0), (300, 2.0, 3.0)], "fast": [(100, 3.0, 2.0), (200, 1.0, 4.0), (300, 2.5, 6.0)]}

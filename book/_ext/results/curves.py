@@ -17,13 +17,15 @@ GROUPS = {"post": "post-norm", "pre": "pre-norm"}
 def learning_curves(rows: list[dict[str, Any]]) -> Row:
     """Plot the validation loss over the steps, as means over the seeds; one figure per label before the comma.
 
-    A line ends with the shortest of its runs. The figures have the same y axis.
+    If no label has a comma, all lines are in one figure. A line ends with the shortest of its runs. The figures have
+    the same y axis.
     """
+    has_groups = any(", " in row["label"] for row in rows)
     groups: dict[str, dict[str, list[list[dict[str, float]]]]] = {}
     for row in rows:
         finite = [point for point in row["curve"] if point["valid_loss"] is not None]
         if finite:
-            group, _, line = row["label"].partition(", ")
+            group, _, line = row["label"].partition(", ") if has_groups else ("", "", row["label"])
             groups.setdefault(GROUPS.get(group, group), {}).setdefault(line or group, []).append(finite)
     figures = []
     for group, lines in groups.items():
@@ -34,8 +36,8 @@ def learning_curves(rows: list[dict[str, Any]]) -> Row:
             ends.append(f"{line} ends at {values[-1]:.2f}")
             means[line] = values + [math.nan] * (len(steps) - len(values))
         alt = "; ".join(ends)
-        figure = curves(steps, means, "step", f"{group}: validation loss")
-        figures.append(Picture(figure, f"Validation loss over the steps, {group}. {alt}."))
+        title = f"{group}: validation loss" if group else "validation loss"
+        figures.append(Picture(curves(steps, means, "step", title), f"Learning curves, {title}. {alt}."))
     axes = [picture.figure.axes[0] for picture in figures]
     top = max(ax.get_ylim()[1] for ax in axes)
     for ax in axes:
