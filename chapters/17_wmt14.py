@@ -226,7 +226,7 @@ assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 # | small, on a CPU | Adam | 1,000 | 0.0028 | 8,000 | 35.1 |
 # | small, on a CPU | Adam | 4,000 | 0.0014 | 8,000 | 38.2 and 38.8 (two seeds) |
 #
-# The base models learned from 225,000 pairs: captions, everyday sentences and a little of WMT14 (logs of our [third](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and [fourth](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md) session on a GPU). On newstest2014, the one with Muon scored 4.2, presumably because it had seen hardly any news. The small models have six post-norm layers and learned from captions only ([Experiments](../book/experiments.md)); compare only those that took equally many steps. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) also found that post-norm models need a long warm-up or a low rate. If you only have minutes, use Muon.
+# The base models learned from 225,000 pairs: captions, everyday sentences and a little of WMT14 (logs of our [third](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and [fourth](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md) session on a GPU). On newstest2014, the one with Muon scored 4.2, presumably because it had seen hardly any news. The small models have six post-norm layers and learned from captions only ([Experiments](../book/experiments.md)); compare only rows with the same number of steps. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) also found that post-norm models need a long warm-up or a low rate. If you only have minutes, use Muon.
 #
 # </details>
 

@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.book.conftest import KNOWN, install
-from tests.book.test_live import MODEL, SENTENCE, as_shown
-from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import quantized
-from transformer.models import load_model
+from tests.book.test_live import BOX, SENTENCE, translations
 
 PUPPETEER = "puppeteer-core@25.16.0"
 """Playwright can control only its own build of Firefox."""
-BOX = "Cross-attention, layer 3, head 1 is on"
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +20,6 @@ def firefox() -> str:
     if path is None:
         pytest.skip("Firefox is not installed")
     return path
-
-
-def translations() -> list[list[str]]:
-    """Return PyTorch's translation of the sentence and its score, with all heads and without that of the box."""
-    translator = quantized(load_model(MODEL, "cpu"))
-    ((complete,),) = translator.beam_search([SENTENCE])
-    with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
-        ((ablated,),) = translator.beam_search([SENTENCE])
-    with_all, without_one = ([*one] for one in as_shown((complete, ablated)))
-    assert with_all != without_one
-    return [with_all, without_one]
 
 
 def test_the_translator_works_in_firefox(firefox: str, tmp_path_factory: pytest.TempPathFactory, address: str) -> None:

@@ -16,6 +16,8 @@ from transformer.models import load_model
 MODEL = next(iter(MODELS))
 """The model that the page starts with."""
 SENTENCE = "A black dog runs across the beach."
+BOX = "Cross-attention, layer 3, head 1 is on"
+"""The label of a checkbox."""
 TEXT = "Mr. Smith is here. Where is the station? I love you."
 OFF = {"decoder.2.cross_attention": [0, 3]}
 STATUS, TRANSLATION, BEST, NOTES = (
@@ -76,6 +78,17 @@ def expected(sentence, alpha=0.6, beam=4, model=MODEL):
 def as_shown(translations):
     """Return texts and scores as the n-best table shows them."""
     return [(one.text, f"{one.hypothesis.score:.3f}".replace("-", "−")) for one in translations]
+
+
+def translations():
+    """Return PyTorch's translation of `SENTENCE` and its score, with all heads and without that of `BOX`."""
+    translator = quantized(load_model(MODEL, "cpu"))
+    ((complete,),) = translator.beam_search([SENTENCE])
+    with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
+        ((ablated,),) = translator.beam_search([SENTENCE])
+    with_all, without_one = ([*one] for one in as_shown((complete, ablated)))
+    assert with_all != without_one
+    return [with_all, without_one]
 
 
 def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):

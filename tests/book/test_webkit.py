@@ -5,7 +5,9 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,31 @@ import pytest
 from exercises.page import check_answer
 from tests.book.conftest import SAMPLE, built_pages, install
 from tests.book.test_exercises import NAME, PAGE, RIGHT, SETUP, WRONG
-from tests.book.test_firefox import BOX, translations
-from tests.book.test_live import SENTENCE
+from tests.book.test_live import BOX, SENTENCE, translations
 
 SELENIUM = "selenium-webdriver@4.46.0"
 """Playwright can control only its own build of WebKit, which isn't in any package registry."""
+
+
+@contextmanager
+def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program while the context is open."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def wait_for_server(port: int) -> None:
+    """Wait until a program accepts connections at a port of this machine."""
+    for attempt in range(100):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.1 + attempt / 100)
+    raise AssertionError(f"nothing listens on port {port}")
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +51,20 @@ def webkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., A
             pytest.skip(f"{program} is not installed (Debian's package {package})")
     folder = install(SELENIUM, tmp_path_factory)
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    with subprocess.Popen(
-        ["Xvfb", "-displayfd", "1", "-screen", "0", "1400x1000x24"], stdout=subprocess.PIPE
-    ) as screen:
+        port = free.getsockname()[1]
+
+    def run(task: str, *arguments: str) -> Any:
+        command = ["node", Path(__file__).with_name("webkit.mjs"), folder, str(port), task, *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        assert process.returncode == 0, process.stderr[-3000:]
+        return json.loads(process.stdout)
+
+    with running(["Xvfb", "-displayfd", "1", "-screen", "0", "1400x1000x24"], stdout=subprocess.PIPE) as screen:
         assert screen.stdout is not None
         display = f":{screen.stdout.readline().decode().strip()}"
-        with subprocess.Popen(["WebKitWebDriver", f"--port={port}"], env={**os.environ, "DISPLAY": display}) as driver:
-
-            def run(task: str, *arguments: str) -> Any:
-                command = ["node", Path(__file__).with_name("webkit.mjs"), folder, port, task, *arguments]
-                process = subprocess.run(command, capture_output=True, text=True, timeout=900)
-                assert process.returncode == 0, process.stderr[-3000:]
-                return json.loads(process.stdout)
-
+        with running(["WebKitWebDriver", f"--port={port}"], env={**os.environ, "DISPLAY": display}):
+            wait_for_server(port)
             yield run
-            driver.terminate()
-        screen.terminate()
 
 
 @pytest.mark.parametrize(
