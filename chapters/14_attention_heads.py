@@ -1052,7 +1052,7 @@ Picture(
 )
 
 # %% [markdown]
-# It can spare three. But without the eight least important ones, exact match falls many times as far as the sum of their single effects.
+# It can spare three. But without the eight least important ones, exact match falls several times as far as the sum of their single effects.
 
 # %% tags=["remove-cell"]
 lost_alone = sum(exact - alone[head][1] for head in ranked[:8])
