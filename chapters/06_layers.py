@@ -554,7 +554,7 @@ for scale in (0.5, 1, 2):
 # | part | what it does | acts | parameters |
 # |---|---|---|---|
 # | self-attention | moves information between positions | across positions | a third |
-# | feed-forward network | processes it further | at each position | two thirds |
+# | feed-forward network | processes each vector | at each position | two thirds |
 # | residual connection | adds a change to the vector instead of replacing it | at each position | none |
 # | layer norm | keeps activations at a constant scale | at each position | less than 1% |
 #
