@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from exercises import tensors
-from exercises.formatting import format_value, rows_side_by_side
+from exercises.formatting import format_value, rows_side_by_side, safe_repr
 from exercises.tensors import is_tensor
 
 NO_RESULT = (
@@ -166,7 +166,7 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     if _family(yours) not in (list, Mapping):
         actual, right = format_value(yours), format_value(expected)
         if actual == right:  # they differ in a later digit
-            actual, right = repr(yours), repr(expected)
+            actual, right = safe_repr(yours), safe_repr(expected)
         yield f"{name} is {actual}, but should be {right}"
         return
     a, b = (value if isinstance(value, Mapping) else dict(enumerate(value)) for value in (yours, expected))

@@ -45,7 +45,15 @@ def format_value(value: Any) -> str:
         return "(" + ", ".join(map(format_value, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, Iterator):
         return "an iterator"
-    return repr(value)
+    return safe_repr(value)
+
+
+def safe_repr(value: Any) -> str:
+    """Return the ``repr`` of a value, or its type if a class of the learner's own has a ``__repr__`` that fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"an object of the class {type(value).__name__}, whose `__repr__` fails"
 
 
 def rows_side_by_side(yours: Any, expected: Any, differs: Sequence[Any]) -> list[str]:

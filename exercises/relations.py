@@ -15,6 +15,7 @@ from typing import Any
 
 from exercises.axes import axis_relation
 from exercises.compare import equal
+from exercises.formatting import safe_repr
 from exercises.tensors import AXES, is_tensor, to_floats
 
 MAX_NUMBERS = 5000
@@ -422,7 +423,7 @@ def _contains(more: Sequence[Any], less: Sequence[Any]) -> bool:
 
 
 def _sorted(value: Any) -> list[str]:
-    return sorted(map(repr, value))
+    return sorted(map(safe_repr, value))
 
 
 def _flat(value: Any) -> list[Any]:
@@ -450,7 +451,7 @@ def _are_sorted_otherwise_inside(a: Any, b: Any) -> bool:
 
 
 def _repeats(a: Any, b: Any) -> bool:
-    return len(a) > len(b) and {*map(repr, a)} == {*map(repr, b)}
+    return len(a) > len(b) and {*map(safe_repr, a)} == {*map(safe_repr, b)}
 
 
 def _is_part_of(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:

@@ -86,7 +86,7 @@ def plain_tensor(x: Tensor) -> Tensor:
     """Return the tensor that a parameter contains; any other tensor stays as it is.
 
     Raises:
-        RefusedError: if it is on another device than the inputs, or sparse.
+        RefusedError: if it is nested, sparse, or on another device than the inputs.
     """
     x = x.data if type(x) is nn.Parameter else x
     if type(x) is Tensor and x.device.type != "cpu":
@@ -94,6 +94,8 @@ def plain_tensor(x: Tensor) -> Tensor:
             f"the result is on another device\nYour result is on the device {x.device}. It should be on the CPU, like "
             "the inputs."
         )
+    if isinstance(x, Tensor) and x.is_nested:
+        raise RefusedError("the result is a nested tensor\nReturn an ordinary tensor, padded to the longest sequence.")
     if type(x) is Tensor and x.layout != torch.strided:
         raise RefusedError("the result is sparse\nReturn an ordinary tensor: `to_dense()` makes one.")
     return x

@@ -1579,6 +1579,11 @@ def softmaxed(scores: Tensor) -> Tensor:
     return e / e.sum(-1, keepdim=True)
 
 
+class Nameless:
+    def __repr__(self) -> str:
+        raise ValueError("this object has no name")
+
+
 def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
     return capstone._train(model, [batches[i] for i in range(len(batches))], *rest)
 
@@ -1594,6 +1599,9 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
         ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is an ndarray, but should be a Tensor"),
         ("attention_scores", lambda q, k: scores(q, k).to("meta"), "another device\nYour result is on the device meta"),
         ("attention_scores", lambda q, k: scores(q, k).to_sparse(), "the result is sparse\nReturn an ordinary tensor"),
+        ("attention_scores", lambda q, k: torch.nested.nested_tensor([scores(q, k)]), "the result is a nested tensor"),
+        ("attention_scores", lambda q, k: Nameless(), "the result is a Nameless, but should be a Tensor"),
+        ("best_pair", lambda pairs: ("c", Nameless()), "an object of the class Nameless, whose `__repr__` fails"),
         ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "contains NaN"),
         ("attention_scores", lambda q, k: q @ k, "it stopped with RuntimeError: mat1 and mat2 shapes cannot be"),
         ("attention_scores", lambda q, k: q @ k, "query: (2, 4)"),
