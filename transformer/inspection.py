@@ -124,15 +124,16 @@ def ablate_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iter
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, MultiHeadAttention)}
 
     def head_mask(name: str, ablated: Iterable[int]) -> Tensor:
-        """Return zeros for the outputs of the ablated heads, ones for all others: (d_model,)."""
+        """Return False for the outputs of the ablated heads, True for all others: (d_model,), bool."""
         if name not in layers:
             raise ValueError(f"there is no attention layer {quote(name)}; there are {', '.join(layers)}")
         layer = layers[name]
-        mask = torch.ones(layer.n_heads, layer.d_model // layer.n_heads, device=layer.output.bias.device)
+        shape, device = (layer.n_heads, layer.d_model // layer.n_heads), layer.output.bias.device
+        mask = torch.ones(shape, dtype=torch.bool, device=device)  # bool, so that products keep the outputs' dtype
         for head in ablated:
             if not 0 <= head < layer.n_heads:
                 raise ValueError(f"{name} has the heads 0 to {layer.n_heads - 1}; got {head}")
-            mask[head] = 0
+            mask[head] = False
         return mask.flatten()
 
     def multiply_input(mask: Tensor) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:

@@ -107,6 +107,17 @@ def test_a_layer_with_all_heads_ablated_returns_its_bias(tiny: Transformer) -> N
     torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_heads_of_a_model_in_another_dtype_are_ablated(dtype: torch.dtype, tiny: Transformer) -> None:
+    layer = tiny.to(dtype).encoder[0].self_attention
+    inputs: list[Tensor] = []
+    layer.output.register_forward_hook(lambda module, args, output: inputs.append(args[0]))
+    with ablate_heads(tiny, {"encoder.0.self_attention": [1]}):
+        layer(torch.randn(2, 5, 32, dtype=dtype))
+    heads = inputs[0].unflatten(-1, (4, 8))
+    assert heads.dtype == dtype and heads[..., 1, :].eq(0).all() and heads[..., [0, 2, 3], :].all()
+
+
 def test_heads_of_a_quantized_model_are_ablated(tiny: Transformer) -> None:
     quantized = quantize_linear_layers(tiny)
     layer = quantized.encoder[0].self_attention
