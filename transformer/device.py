@@ -109,7 +109,7 @@ def linear_in_float32(x: Tensor, weight: Tensor) -> Tensor:
     has_kernel = x.is_cuda and torch.version.cuda  # is_cuda is True on AMD GPUs as well
     if has_kernel and x.dtype.itemsize == 2 and not torch.is_grad_enabled():
         result = torch.mm(x.flatten(0, -2), weight.to(x.dtype).T, out_dtype=torch.float32)
-        return result.view(*x.shape[:-1], -1)
+        return result.view(*x.shape[:-1], len(weight))
     return F.linear(x.float(), weight.float())
 
 

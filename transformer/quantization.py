@@ -94,7 +94,7 @@ def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None = None) -> Te
         products = F.linear(integers.float(), weight.integers)
     y = products.mul_(weight.scales[:, 0])
     y = y.mul_(scales) if bias is None else torch.addcmul(bias, y, scales)
-    return y.view(*x.shape[:-1], -1)
+    return y.view(*x.shape[:-1], len(weight.scales))
 
 
 def quantize_linear_layers(model: Model) -> Model:
