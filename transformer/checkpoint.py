@@ -21,6 +21,7 @@ from transformer.config import DROPOUTS, ModelConfig, TrainingConfig, with_defau
 from transformer.errors import UserError
 from transformer.files import InvalidFileError, convert, read_bytes, read_json, read_rows, write_atomically
 from transformer.model import Transformer
+from transformer.quantization import check_not_quantized
 
 BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
@@ -82,7 +83,11 @@ def save_checkpoint(
         metadata: more values for the JSON file.
         state: more tensors, which training needs to resume; they are saved in a separate file.
         dtype: the dtype of the weights in the file.
+
+    Raises:
+        UserError: if the model has int8 weights.
     """
+    check_not_quantized(model)
     contents = {
         "model": asdict(model.config),
         "versions": {"transformer-course": __version__, "torch": torch.__version__},

@@ -23,6 +23,7 @@ from transformer.files import convert, parse_json, read_bytes, read_text
 from transformer.layers import FeedForward
 from transformer.model import Transformer
 from transformer.positions import angles
+from transformer.quantization import check_not_quantized
 
 RENAMES = {
     r"^(encoder|decoder)\.(\d+)": r"\1.layers.\2",
@@ -155,12 +156,13 @@ def to_marian(model: Transformer) -> Any:
 
     Raises:
         ImportError: if ``transformers`` is not installed.
-        UserError: if the model differs from that, or is a `MarianTransformer`.
+        UserError: if the model differs from that, is a `MarianTransformer`, or has int8 weights.
     """
     from transformers import MarianConfig, MarianMTModel
 
     if isinstance(model, MarianTransformer):
         raise UserError("this model was loaded from a Marian model; use that one instead")
+    check_not_quantized(model)
     config = model.config
     for name, value in {"norm": "post", "positions": "sinusoidal", "tie_embeddings": "all"}.items():
         if getattr(config, name) != value:

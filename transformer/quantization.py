@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.device import has_int8_instructions
+from transformer.errors import UserError
 
 LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle (symmetric quantization)."""
@@ -101,7 +102,11 @@ def quantize_linear_layers(model: Model) -> Model:
     """Return a copy of a model on a CPU in which each linear layer has an `Int8Weight`.
 
     The copy is for inference only: these weights are not among its parameters. Embeddings are not changed.
+
+    Raises:
+        UserError: if the model is such a copy.
     """
+    check_not_quantized(model)
     model = copy.deepcopy(model)
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
@@ -109,3 +114,13 @@ def quantize_linear_layers(model: Model) -> Model:
             del layer.weight
             layer.weight = Int8Weight.quantize(weight)  # type: ignore[assignment]
     return model
+
+
+def check_not_quantized(model: nn.Module) -> None:
+    """Check that a model has all its weights, to save or convert them.
+
+    Raises:
+        UserError: if the model is the result of `quantize_linear_layers`.
+    """
+    if any(isinstance(layer, nn.Linear) and isinstance(layer.weight, Int8Weight) for layer in model.modules()):
+        raise UserError("the weights of this model are rounded to int8: load it with precision fp32")

@@ -15,10 +15,12 @@ from torch import Tensor
 
 import transformer
 from transformer import quantization
+from transformer.checkpoint import save_checkpoint
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import choose_device
 from transformer.errors import UserError
+from transformer.huggingface import to_marian
 from transformer.interactive.widgets import model_files
 from transformer.model import Transformer
 from transformer.quantization import (
@@ -188,6 +190,19 @@ def test_int8_is_for_translation_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match="int8 is for the CPU; choose device cpu"):
         choose_device("auto", "int8")
     assert choose_device("cpu", "int8").precision == "int8"
+
+
+def test_a_quantized_model_is_neither_saved_nor_converted(tiny: Transformer, tmp_path: Path) -> None:
+    """Its linear layers' weights are not among its parameters, so the result would lack them."""
+    quantized = quantize_linear_layers(tiny)
+    with pytest.raises(UserError, match="rounded to int8: load it with precision fp32"):
+        save_checkpoint(tmp_path, "best", quantized, {})
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="rounded to int8"):
+        quantize_linear_layers(quantized)
+    pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    with pytest.raises(UserError, match="rounded to int8"):
+        to_marian(quantized)
 
 
 @pytest.mark.parametrize("has_vnni", [True, False])
