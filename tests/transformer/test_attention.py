@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -167,6 +168,43 @@ def test_attention_with_a_cache_equals_attention_over_the_whole_sequence(rotatio
     cache = KeyValueCache(2, 1, 4, 6, 4, like=x)
     steps = [layer(x[:, i : i + 1], cache=cache) for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), layer(x, mask=causal_mask(6)))
+
+
+def test_the_implementation_is_the_one_that_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both compute the same, so no result shows which one has run."""
+    called = []
+    monkeypatch.setattr("transformer.attention.fused_attention", lambda *args: called.append("fused") or args[0])
+    monkeypatch.setattr("transformer.attention.attention", lambda *args: called.append("explicit") or args[:1])
+    for implementation in ("fused", "explicit", "fused"):
+        MultiHeadAttention(16, 4, implementation=implementation)(torch.randn(2, 5, 16))
+    assert called == ["fused", "explicit", "fused"]
+    with pytest.raises(ValueError, match='implementation must be "fused" or "explicit"; got \'flash\''):
+        MultiHeadAttention(16, 4, implementation="flash")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("implementation", ["fused", "explicit"])
+def test_weights_are_dropped_in_training_only(implementation: AttentionImplementation) -> None:
+    layer, x = MultiHeadAttention(16, 4, dropout=0.5, implementation=implementation), torch.randn(2, 5, 16)
+    without = MultiHeadAttention(16, 4, implementation=implementation)
+    without.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(layer.eval()(x), without(x))
+    assert not torch.allclose(layer.train()(x), without(x), atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 16])
+def test_the_rows_of_a_mask_start_where_the_kernels_of_a_gpu_can_read_them(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masks = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+
+    def record(*args: Tensor, attn_mask: Tensor, **options: Any) -> Tensor:
+        masks.append(attn_mask)
+        return kernel(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", record)
+    fused_attention(*torch.randn(3, 2, 4, length, 8), causal_mask(length))
+    assert masks[0].shape == (1, 1, length, length) and masks[0].stride(-2) % 8 == 0
 
 
 def test_rotary_attention_depends_only_on_distances() -> None:
