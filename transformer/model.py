@@ -208,7 +208,7 @@ class Transformer(nn.Module):
         Raises:
             ValueError: if source and target have different batch sizes, or hold invalid ids: see `embed`.
         """
-        if len(source) != len(target):
+        if source.size(0) != target.size(0):
             raise ValueError(f"source and target must have the same batch size; got {len(source)} and {len(target)}")
         memory, memory_mask = self.encode(source)
         return self.logits(self.decode(target, memory, memory_mask))

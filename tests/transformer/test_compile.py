@@ -181,3 +181,12 @@ def test_other_lengths_recompile_a_bounded_number_of_times() -> None:
         for _ in range(60):
             step(torch.randint(4, 40, (3, 2)), cache)
     assert counter.frame_count <= 4
+
+
+def test_an_exported_model_accepts_every_batch_size_and_length() -> None:
+    model, any_shape = Transformer(SHAPE).eval(), {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    example = torch.randint(4, 40, (4, 3)), torch.randint(4, 40, (4, 6))
+    exported = torch.export.export(model, example, dynamic_shapes=(any_shape, any_shape)).module()
+    source, target = torch.randint(4, 40, (3, 11)), torch.randint(4, 40, (3, 8))
+    source[1, 5:] = target[2, 3:] = 0
+    torch.testing.assert_close(exported(source, target), model(source, target), atol=1e-5, rtol=1e-5)
