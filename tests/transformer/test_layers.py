@@ -187,6 +187,7 @@ def test_activation_checkpointing_changes_no_gradient(norm: Norm, source: Tensor
     runs: list[nn.Module] = []
     for layer in (*model.encoder, *model.decoder):
         layer.self_attention.register_forward_hook(lambda module, *_: runs.append(module))  # type: ignore[union-attr]
+        assert layer.activation_checkpointing is False, "it is slower, so it is off by default"
     gradients, counts = [], []
     for checkpointing in (False, True):
         for layer in (*model.encoder, *model.decoder):
