@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -101,11 +102,12 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         raise UserError(f"RANK must be less than WORLD_SIZE, which is {world_size}; got {os.environ['RANK']}")
     _check_torchrun()
     timeout = timedelta(minutes=30)
-    if device.type == "cuda":
-        gpu = torch.device("cuda", torch.cuda.current_device())
-        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=timeout, device_id=gpu)
-    else:
-        dist.init_process_group("gloo", timeout=timeout)
+    with _signals_end_process():
+        if device.type == "cuda":
+            gpu = torch.device("cuda", torch.cuda.current_device())
+            dist.init_process_group("cpu:gloo,cuda:nccl", timeout=timeout, device_id=gpu)
+        else:
+            dist.init_process_group("gloo", timeout=timeout)
     try:
         yield DistributedContext(dist.get_rank(), world_size)
         dist.destroy_process_group()
@@ -123,6 +125,25 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
                 "run the same command again to resume from the last checkpoint"
             ) from error
         raise
+
+
+@contextmanager
+def _signals_end_process() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end this process at once while it waits for the others, with nothing to clean up.
+
+    Python would run its handlers only after the wait. Without this, ``torchrun``, which stops all processes when one
+    has failed, would kill the others only after its 30 seconds of patience.
+    """
+    handlers: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # only there can handlers be installed
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                handlers[number] = signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _without_source(message: str) -> str:

@@ -137,6 +137,31 @@ def test_under_torchrun_an_error_ends_the_process_at_once(tmp_path: Path) -> Non
     assert ended.returncode == 2 and ended.stderr.startswith("error: ") and "nothing" in ended.stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_waits_for_the_others_can_be_stopped(number: int) -> None:
+    """With a handler in Python it could not, because the wait is inside PyTorch; ``torchrun`` kills it after 30 s."""
+    code = (
+        "from transformer.cli import exit_on_signals\n"
+        "from transformer.device import choose_device\n"
+        "from transformer.training.distributed import init_distributed\n"
+        "exit_on_signals()\n"
+        "with init_distributed(choose_device('cpu')): pass"
+    )
+    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    keys = store.num_keys()
+    variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": f"{store.port}"}
+    with subprocess.Popen([sys.executable, "-c", code], env=os.environ | variables) as started:
+        try:
+            until = time.monotonic() + 60
+            while store.num_keys() == keys and time.monotonic() < until:
+                time.sleep(0.1)
+            time.sleep(0.5)  # the key is that of a process that begins to wait
+            started.send_signal(number)
+            assert started.wait(10) == -number
+        finally:
+            started.kill()
+
+
 def test_one_that_torchrun_stops_because_another_has_died_still_says_so(one_of_two: list[str]) -> None:
     """SIGTERM may come while the process is already ending by itself."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
