@@ -27,7 +27,7 @@ from transformer.command_line import RecipeCommand
 from transformer.commands import COMMANDS, Compile, DataOptions, TrainOptions, bench, should_compile
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.cleaning import CleaningConfig
-from transformer.data.corpora import GENERATED_SIZE
+from transformer.data.generated import GENERATED_SIZE
 from transformer.data.prepare import DataConfig
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search

@@ -20,8 +20,6 @@ from hypothesis import strategies as st
 
 from transformer.data import corpora
 from transformer.data.corpora import (
-    GENERATED,
-    GENERATED_SIZE,
     MAX_HELD_OUT,
     CombinedCorpus,
     FileCorpus,
@@ -32,6 +30,7 @@ from transformer.data.corpora import (
     sentence_pairs,
 )
 from transformer.data.download import RemoteFile, data_folder
+from transformer.data.generated import GENERATED, GENERATED_SIZE
 from transformer.data.manifest import Manifest, ManifestFile
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError

@@ -18,7 +18,7 @@ import torch._dynamo  # here, because an optimiser's first step would import it,
 from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import step_name
 from transformer.config import ModelConfig, OptimizerName, TrainingConfig
-from transformer.data.corpora import GENERATED_SIZE
+from transformer.data.generated import GENERATED_SIZE
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import choose_device
 from transformer.files import read_json

@@ -18,7 +18,7 @@ from transformer import checkpoint
 from transformer.checkpoint import average_checkpoints, load_checkpoint, step_checkpoints, stopped_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
-from transformer.data.corpora import GENERATED_SIZE
+from transformer.data.generated import GENERATED_SIZE
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
