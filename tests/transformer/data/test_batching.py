@@ -218,6 +218,13 @@ def test_no_batch_ends_before_it_is_full(lengths: list[tuple[int, int]], budget:
         assert larger.n_tokens > budget or max(larger.source.numel(), larger.labels.numel()) > MAX_PADDED_RATIO * budget
 
 
+@pytest.mark.parametrize(("budget", "rows"), [(19, [1] * 3), (20, [2, 1]), (29, [2, 1]), (30, [3])])
+def test_the_limit_of_a_padded_side_counts_eos_and_may_be_reached(budget: int, rows: list[int]) -> None:
+    """With eos, each source has 15 tokens, and 20 target tokens per batch allow 30 positions."""
+    pairs = of_lengths([14] * 3), of_lengths([1] * 3)
+    assert [len(indices) for indices in token_batches(*pairs, budget)] == rows
+
+
 @pytest.mark.parametrize(("budget", "rows"), [(9, [1] * 4), (10, [2, 2]), (14, [2, 2]), (15, [3, 1]), (20, [4])])
 def test_the_budget_counts_eos_and_may_be_reached(budget: int, rows: list[int]) -> None:
     fours = of_lengths([4, 4, 4, 4])
