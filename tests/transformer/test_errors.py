@@ -10,7 +10,7 @@ import pytest
 from exercises.__main__ import main as exercises
 from transformer import load
 from transformer.cli import main as transformer
-from transformer.errors import UserError, quote, require_extra
+from transformer.errors import MAX_QUOTED, MAX_WORD, UserError, quote, require_extra, shorten, shorten_words
 
 
 @pytest.fixture
@@ -115,3 +115,13 @@ def test_a_list_where_a_text_is_expected_is_not_printed_whole() -> None:
     with pytest.raises(UserError, match=r"^translate expects a string; got ") as caught:
         load("pocket-small", "cpu").translate([f"This is sentence number {i}." for i in range(100)])  # type: ignore[arg-type]
     assert len(str(caught.value)) < 200
+
+
+def test_only_what_is_longer_than_the_limit_is_shortened() -> None:
+    """What remains is not longer than the limit, and words and paths that fit can be copied from the message."""
+    fits = "a" * (MAX_QUOTED - 1) + "z"
+    assert shorten(fits) == fits
+    assert shorten("b" + fits) == f"b{'a' * (MAX_QUOTED - 21)} … {'a' * 16}z"
+    word = "a" * (MAX_WORD - 1) + "z"
+    assert shorten_words(f"{word} {word}") == f"{word} {word}"
+    assert shorten_words(f"{word}z {word}") == f"{'a' * 80}…{'a' * 38}zz {word}"
