@@ -156,6 +156,8 @@ def test_meteor_by_hand() -> None:
     twice = meteor([hypothesis, ["nichts"]], [reference, ["alles"]], "de").value
     assert twice == pytest.approx(50 * by_hand), "the mean of the sentences"
     assert meteor([[]], [reference], "de").value == meteor([hypothesis], [[]], "de").value == 0
+    of_three = meteor([hypothesis, [], hypothesis], [reference, reference, []], "de").value
+    assert of_three == pytest.approx(100 * by_hand / 3), "where one side is empty, the pair counts, as 0"
 
 
 def test_an_empty_pair_changes_no_score() -> None:

@@ -68,7 +68,7 @@ def test_muon_is_pytorchs_on_each_of_the_stacked_matrices() -> None:
         pytorchs.step()
         for part, other, old in zip(parts, theirs, before, strict=True):
             step, expected = part - old, other.detach() - old
-            assert (step - expected).norm() < 0.04 * expected.norm(), "theirs is in bfloat16"
+            assert (step - expected).norm() < 0.03 * expected.norm(), "theirs is in bfloat16"
             assert step.square().mean().sqrt() == pytest.approx(0.2 * 0.1, rel=0.3)  # the size that Adam's steps have
         before = [part.clone() for part in parts]
         with torch.no_grad():
