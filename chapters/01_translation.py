@@ -93,8 +93,8 @@ Picture(
     ),
     caption=(
         "The English words that one attention head attended to when each German word was "
-        "predicted. Thicker lines mean more weight. The words in blue are discussed below: "
-        "“einem”, “roten” and “Hut” lead to “hat”, “bereitet” and “zu” to "
+        "predicted. Thicker lines mean more weight. Look at the blue lines: those of "
+        "“einem”, “roten” and “Hut” lead to “hat”, those of “bereitet” and “zu” to "
         "“preparing”."
     ),
 )
@@ -277,8 +277,8 @@ print("memory", tuple(memory.shape))  # (batch, source, d_model)
 
 config = model.config
 parameters = sum(p.numel() for p in model.parameters())
-print(f"{config.n_layers} layers in each stack,", end=" ")
-print(f"{config.n_heads} heads in each attention step,")
+print(config.n_layers, "layers in each stack")
+print(config.n_heads, "heads in each attention step")
 print(f"{parameters:,} parameters in the whole model")
 
 # %% [markdown]
@@ -523,7 +523,7 @@ for position, piece in enumerate(tokenizer.pieces(ids)):
     assert p > 0.8 if piece == "▁dog" else p < 0.01
 
 # %% [markdown]
-# One vector decides: with that of *cat* in place of *dog*, the model predicts *Eine*; the other seven change almost nothing. So the choice does depend on the vector that our head attends to, though perhaps not through this head. [What attention heads do](14_attention_heads.ipynb) tests single heads in the same way.
+# One vector decides: with that of *cat* in place of *dog*, the model predicts *Eine*; the other seven change almost nothing. So the choice does depend on the vector that our head attends to, though perhaps not through this head. [What attention heads do](14_attention_heads.ipynb) tests single heads in the same way. To see all heads for a caption of your own, choose *English to German: captions of photographs* in the [live translator](../book/live.md): it is this chapter's model.
 #
 # ## Training: all positions at once
 #
@@ -743,9 +743,12 @@ for text in ("Where is the station?", "I love you.", "asdf"):
 # %% tags=["remove-cell"]
 station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
+everyday = transformer.load("everyday", device="cpu")
+assert everyday.translate("Where is the station?") == "Wo ist der Bahnhof?"
+assert everyday.translate("I love you.") == "Ich liebe dich."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station"; the other two are nonsense. A fluent translation is no proof of a correct one. This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do (this one's is `transformer/models/multi30k/CARD.md`).
+# The first output is good German, but it means "Someone is at the station"; the other two are nonsense. A fluent translation is no proof of a correct one. A model that was trained on everyday sentences, too, gets the first two right: it is the default of the [live translator](../book/live.md). This is why translations are scored against human ones (see [Evaluation](13_evaluation.ipynb)), and why each model in this course comes with a card that lists what it cannot do (this one's is `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the same input gives different probabilities each time, without a warning:
 

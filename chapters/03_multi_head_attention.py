@@ -159,7 +159,7 @@ from transformer.positions import sinusoidal_encoding
 # | cat chases dog | $1 - w$ | cat | dog |
 # | cat chases cat | $0$ | cat | cat |
 #
-# Suppose the next layer is linear. It reads an answer by comparing this number with a threshold: *dog* above, *cat* below. To answer *who chases?*, $w$ must be larger than $1 - w$. To answer *who is chased?*, $1 - w$ must be larger than $w$. No $w$ allows both, as the figure shows:
+# Suppose the next layer is linear. It reads an answer by comparing this number with a threshold: *dog* above, *cat* below. A dog chases in the first two rows, a cat in the last two. So to answer *who chases?*, both $1$ and $w$ must be larger than both $1 - w$ and $0$, hence $w > 1 - w$. To answer *who is chased?*, the second and third row change places, and we need $1 - w > w$. No $w$ allows both, as the figure shows:
 
 # %% tags=["hide-input"]
 sentences = {
@@ -187,7 +187,7 @@ Picture(
 )
 
 # %% [markdown]
-# At the crossing, the head reports a dog and a cat, but not who chases whom. For nearly all other $w$, the four outputs differ, so in principle a non-linear layer can still work out both answers. **One head doesn't make that impossible. It makes it hard, because both answers share one number. Two heads, with two sets of weights, keep them apart, and cost hardly more.**
+# At the crossing, the head reports a dog and a cat, but not who chases whom. For nearly all other $w$, the four outputs differ, so in principle a non-linear layer can still work out both answers. **One head doesn't make that impossible. It makes it hard, because both answers share one number. Two heads, with two sets of weights, keep them apart, and cost hardly more**, as we will see in *What heads cost*.
 #
 # <details><summary>What the argument assumes, and what a real model can do</summary>
 #
@@ -392,7 +392,7 @@ assert split[0].tolist() == [[10, 11], [20, 21], [30, 31]]
 assert split[1].tolist() == [[12, 13], [22, 23], [32, 33]]
 
 # %% [markdown]
-# This takes **two steps**: `unflatten` splits the last dimension, which moves no numbers, and `transpose` moves the heads in front of the words. Concatenating the heads takes the same two steps in reverse:
+# This takes **two steps**: `unflatten` splits the last dimension, and `transpose` puts the dimension of the heads in front of that of the words. Neither copies a number; both only change how the same memory is indexed. Concatenating the heads takes the same two steps in reverse:
 
 
 # %%
@@ -461,7 +461,7 @@ for n_heads in (1, 2, 3, 4, 6, 12):
     assert_close(layer(sequence[None], sequence[None])[0], expected)
 
 # %% [markdown]
-# ### An attention layer is the sum of its heads
+# ## An attention layer is the sum of its heads
 #
 # "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. Head $i$ is multiplied only by its own *rows* of $W^O$, which we call $W^O_i \in \mathbb{R}^{d_v \times d_\text{model}}$, and the $h$ products are then added:
 #
@@ -586,7 +586,7 @@ assert parameters == 4 * d**2
 # %% [markdown]
 # Neither number changes. Only the softmax and the storage of the attention weights cost more with more heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the $d \times d$ matrix in the middle, its QK circuit, has rank $d_k$ at most: a head with 64 dimensions compares words along only 64 directions and is blind to all others.
 #
-# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. Our own experiment, with a smaller model on synthetic sentences (see [Experiments](../book/experiments.md)), agrees: one head is too few, and 16 are as good as 8. We didn’t try more.
+# **More heads can look for more relations, but each head describes its relation less precisely.** The paper varied the number of heads at equal cost (§6.2, Table 3, rows A). It measured **BLEU**, a score from 0 to 100 that compares translations with references (see [Evaluation](13_evaluation.ipynb)): 24.9 with one head, 25.5 with 4, 25.8 with 8 or 16, and 25.4 with 32. Our own experiment, with a smaller model on synthetic sentences (see [Experiments](../book/experiments.md)), agrees: one head is too few, and 16 are as good as 8. We didn't try more.
 #
 # To save memory while text is generated, many models let several query heads share one head of keys and values: **multi-query** and **grouped-query attention** (see [The Transformer family](15_transformer_family.ipynb)).
 
@@ -1001,7 +1001,7 @@ mirror_share, earlier_share = correct_of_one_head(first=2)
 assert mirror_share > 0.8 and earlier_share < 0.3
 
 # %% [markdown]
-# A guess would be one of the two digits one time in five. So the model has usually found the pair, but then it is right only about half of the time: it hardly knows which is which.
+# A guess would be one of the two digits about one time in five. So the model has usually found the pair, but then it is right only about half of the time: it hardly knows which is which.
 #
 # Then both heads come to prefer the mirror position, as the single head does. (We don't know why.) Around step 300 the heads **specialise**: one switches to the other source, and the two digits can be told apart. The random initialisation makes this possible: two heads with identical parameters would also get identical gradients and stay identical forever.
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Masking
 #
-# Three small models, each with one layer of self-attention, are trained to predict the next digit in sequences of random digits. New sequences are drawn at every step, so there is nothing to memorise. A model that can't see the answer can do no better than
+# Three small models, each with one layer of self-attention, are trained to predict the next digit in sequences of random digits. New sequences are drawn at every step, so there is nothing to memorise. On average, a model that can't see the answer can do no better than
 # assign the probability 1/10 to each digit, which gives a cross-entropy of $\ln 10 \approx 2.30$. **In the figure, two of the three models get below that. How do they cheat, and how can you stop them?**
 
 # %% tags=["setup", "hide-cell"]
@@ -150,7 +150,7 @@ from transformer.positions import sinusoidal_encoding
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# In this chapter we translate from German into English, so that you can read the decoder's tokens. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells show what the model may see, and the token on the right is what it should predict, in the last row `<eos>`, the end of the sentence.
+# In this chapter we translate from German into English, so that you can read the decoder's tokens. The figure shows teacher forcing for the translation *the milk was sour*. Every row is a training example of its own: the green cells show what the model may see, and the token on the right is what it should predict. In the last row that is `<eos>`, the end of the sentence.
 
 # %% tags=["hide-input"]
 milk = "<bos> the milk was sour".split()
@@ -425,7 +425,7 @@ Row(
 )
 
 # %% [markdown]
-# **Does the decoder need its padding mask?** Look at the first four rows of the middle grid, those of the real tokens. With padding at the end, the causal mask alone already hides it from all of them, and nothing uses the output of the last row. So in this course the causal mask is enough for the decoder's self-attention, and in training the package uses it alone. You need both masks when padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
+# **Does the decoder need its padding mask?** Look at the first four rows of the middle grid, those of the real tokens. With padding at the end, the causal mask alone already hides it from all of them, and nothing uses the output of the last row. So in this course the causal mask is enough for the decoder's self-attention, and in training the package uses it alone. In the encoder and in cross-attention nothing else hides the padding, so there its mask is indispensable. The decoder needs both masks when padding is at the start. This is common when a *decoder-only* model, such as GPT, continues a batch of prompts: padding on the left aligns their last tokens.
 
 # %% tags=["remove-cell"]
 # The model really passes these masks to its three attention layers.
@@ -480,8 +480,8 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. (*Fused* means that the whole computation is one operation, which never stores all the weights.) In PyTorch's function, boolean masks have the same meaning as in this course. With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you don't have to build one:
+# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, which the package calls in `fused_attention`. (*Fused* means that the whole computation is one operation, usually without storing all the weights.) In PyTorch's function, boolean masks have the same meaning as in this course. With `is_causal=True`,
+# PyTorch applies the causal mask itself. You don't have to build one, and PyTorch can skip the later keys instead of computing their scores and throwing them away:
 
 # %%
 torch.manual_seed(0)
@@ -517,8 +517,8 @@ print("package's:", attention(q, k, v, nothing)[0][0, :3])
 print("PyTorch's:", pytorch(q, k, v, attn_mask=nothing)[0, :3])
 
 # %% [markdown]
-# A NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
-# weights of the model. So test this case in your own code. The package uses a large negative number instead of $-\infty$, and multiplies the weights by the mask.
+# A NaN spreads through every sum that it enters, even with a weight of 0, because $0 \cdot \text{NaN}$ is NaN. So a mask in the next layer can't stop it: it reaches the loss, the gradient and, after one step, all
+# weights of the model. Test this case in your own code. The package's `attention` uses a large negative number instead of $-\infty$, and multiplies the weights by the mask.
 #
 # <details><summary>How to avoid the NaN, and additive masks</summary>
 #
@@ -552,6 +552,11 @@ finite = scores.masked_fill(~no_key, lowest).softmax(dim=0)
 assert torch.equal(finite, torch.full((4,), 0.25)) and not (finite * no_key).any()
 assert scores.masked_fill(~no_key, -math.inf).softmax(dim=0).isnan().all()
 assert masked_attention(q, k, v, nothing).isnan().all()
+# A NaN in one row of values reaches a query that hides this row.
+half = torch.tensor([[True, False]]).expand(2, 2)
+spoilt = torch.tensor([[1.0], [math.nan]])
+ones = torch.ones(2, 1)
+assert masked_attention(ones, ones, spoilt, half).isnan().all()
 try:
     scores.half().masked_fill(~no_key, -1e9)
 except RuntimeError:
@@ -724,7 +729,7 @@ for bug in ("after the softmax", "inverted", "off by one"):
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% [markdown]
-# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. With the inverted mask, outputs 0 and 1 still depend on their own token, because it provides the query.
+# The figure shows these cells. Orange ones are leaks: an output depends on a token that it mustn't see. White ones with an exclamation mark are missing dependencies. With the inverted mask, outputs 0 and 1 still depend on their own token, because it provides the query. Output 2 doesn't: it has a single key, which gets the weight 1 whatever the query is.
 
 # %% tags=["hide-input"]
 Row(
@@ -772,7 +777,7 @@ assert not largest[:, 0].any() and largest[:, 1].all()
 
 # %% [markdown]
 # With the right mask, both heads hide the padding of sentence 1. With the wrong one, head 1 hides the last token in both sentences and head 2 shows it in both: each head got the mask of one sentence.
-# No error was raised, because the batch happens to have as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
+# No error was raised, because the batch happens to have as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads: then PyTorch raises an error.
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
@@ -940,12 +945,11 @@ for losses, stored in zip(all_losses, stored_losses.values(), strict=True):
 #
 # </details>
 #
-# **4. If padding is only at the end of the target, isn't the causal mask enough for the decoder's self-attention?**
+# **4. A decoder-only model continues a batch of prompts that are padded on the left, with the causal mask alone. Which tokens are affected? And what is left to watch out for once you add the padding mask?**
 #
 # <details><summary>Answer</summary>
 #
-# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: PyTorch can then skip what the causal mask excludes, instead of computing it and throwing it away. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# All real tokens of the shorter prompts: the padding comes before them, so the causal mask lets them attend to it. With both masks they attend only to real tokens. But now the padding's own queries have no key at all. With a plain softmax their rows are NaN, and in the next layer the NaN reaches the real tokens, because $0 \cdot \text{NaN}$ is NaN. With the padding at the end, neither problem arises.
 #
 # </details>
 #

@@ -263,7 +263,7 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 # The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. In the paper, it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
 # $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that, in a sequence of any usual length, some slow pair then completes a good part of a turn but not a whole one, so it distinguishes the beginning from the end.
 #
-# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by a single degree. **Then choose a pair** to see its sine and cosine as waves.
+# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by about one degree. **Then choose a pair** to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -475,7 +475,7 @@ assert torch.equal(weights.argmax(dim=-1), three_back)
 assert weights[range(3, 10), three_back[3:]].min() >= 0.99
 
 # %% [markdown]
-# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight, even more than before, because the scores of a narrower head are divided by 4 instead of 8:
+# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight:
 
 # %%
 narrow = p[:, :16]  # 8 pairs
@@ -484,7 +484,7 @@ _, narrow_weights = attention(query, key=narrow, value=narrow)
 print(f"at least {narrow_weights[range(3, 10), range(7)].min():.2f}")
 
 # %% [markdown]
-# With words, queries and keys contain the embeddings as well. A trained $W^Q$ and $W^K$ can mostly ignore them: positions need only a few directions of the space, as the next section shows, so the matrices can read these and leave out the rest. Trained heads do look back in this way: see [What attention heads do](14_attention_heads.ipynb).
+# With words, queries and keys contain the embeddings as well. A trained $W^Q$ and $W^K$ can mostly ignore them: positions need only a few directions of the space, as the next section shows, so the matrices can read these and leave out the rest. Trained heads do look back: the previous-word head at the top of [Multi-head attention](03_multi_head_attention.ipynb) is one, and [What attention heads do](14_attention_heads.ipynb) measures others.
 #
 # **Try it.** Set the distance $k$, then move the position: all hands turn, but the angle between the blue and the orange hand of a pair doesn't change.
 #
@@ -769,7 +769,68 @@ assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary positions work nearly everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Its rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens, and training found one of those.
 #
-# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. In an encoder these queries also see keys up to 60 positions to their *right*, at offsets never trained, and such keys get arbitrary scores. If that is the reason, hiding these keys should help. The next cell, which is folded, tests all six models with keys at most 15 positions to the right of the query:
+# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. What did this model learn? Its scores depend on words and offsets, so they can't single out position 0. But in a short sequence it is enough to find the key farthest to the left. The next figure shows the scores of the model's four heads by the offset of the key, averaged over all pairs of tokens:
+
+
+# %% tags=["hide-input"]
+@torch.no_grad()
+def mean_scores(model):
+    """Each head's score by the key's offset, averaged over all pairs of tokens."""
+    layer = model.encoder[0]
+    x = model.embed(torch.arange(1, 11)[None], model.source_embedding)
+    x = layer.residuals[0].norm(x)  # (1, 10 tokens, 32): no positions in it
+    query, key, _ = layer.self_attention.query_key_value(x).chunk(3, dim=-1)
+    query, key = (z.mean(dim=1).view(4, 1, 8) for z in (query, key))
+    rotation = rotary_table(127, 8)
+    query = rotate(query, rotation[:, 63:64])  # at position 63
+    key = rotate(key.expand(4, 127, 8), rotation)  # at positions 0 to 126
+    return (query @ key.mT)[:, 0] / math.sqrt(8)  # (heads, offsets)
+
+
+by_offset = mean_scores(tiny_models["the first", "rotary"])
+figure = curves(
+    range(-63, 64),
+    {f"head {head + 1}": by_offset[head].tolist() for head in range(4)},
+    "offset of the key from the query",
+    "Mean score",
+)
+axes = figure.axes[0]
+axes.set_ylim(-40, 42)
+axes.axvspan(-15, 15, color=style.PLAIN, alpha=0.25, linewidth=0)
+axes.text(0, 34, "trained", ha="center")
+Picture(
+    figure,
+    alt=(
+        "Four waves, one for each head, over the offsets from -63 to 63. In the left "
+        "half of the grey band, from -15 to 0, all fall. All have peaks at about -21 "
+        "and 42, outside the band, and a trough at about 11."
+    ),
+    caption=(
+        "Scores of the rotary model that was trained to find the first token, by the "
+        "offset of the key. On the left of the trained range (grey), farther keys "
+        "score higher. Beyond it, the waves go on to a second peak on the right."
+    ),
+)
+
+# %% tags=["remove-cell"]
+from transformer.inspection import record_attention
+
+zero = 63  # the index of offset 0
+assert (by_offset[:, zero - 15 : zero + 1].diff() < 0).all()
+assert (by_offset[:, :zero].argmax(dim=-1) - (zero - 21)).abs().max() <= 2
+assert (by_offset[:, zero:].argmax(dim=-1) - 42).abs().max() <= 2
+assert abs(2 * math.pi * 10000 ** (2 / 8) - 63) < 0.5  # of pair 1 in 8 dimensions
+assert 17 < table["the first", "rotary"].argmax() < 24
+tiny_model = tiny_models["the first", "rotary"]
+with record_attention(tiny_model) as recorded, torch.no_grad():
+    predict(tiny_model, make_batch("the first", 64)[0])
+attended = recorded["encoder.0.self_attention"].mean(dim=(0, 1))[8].argmax()
+assert abs(attended - 50) <= 2
+
+# %% [markdown]
+# Look at the grey band. To the left of the query, the farther away a key is, the higher its score, so the first token wins. Training didn't determine the rest of the curve: it goes on as a wave of about 63 positions, the wavelength of pair 1. The score falls again left of −21, and rises to a second peak one wavelength to the right, at 42. In a sequence of 64, a query at position 8 therefore attends most to position 50. Only near position 20, where the first token is at the left peak, does the accuracy rise.
+#
+# If the keys on the right do the damage, hiding them should help. The next cell, which is folded, tests all six models with keys at most 15 positions to the right of the query:
 
 
 # %% tags=["hide-input"]
@@ -813,7 +874,7 @@ assert after < before + 0.05 < 0.35
 # %% [markdown]
 # It does help at the trained positions, those up to 15: there, rotary now finds the first token, its errors on *three back* disappear, and the sinusoidal models recover most of the missing accuracy. So **keys at unseen offsets disturb even queries at familiar positions.** From position 16 on, keys to the left have untrained offsets, too, and this mask can't help.
 #
-# Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.** The package refuses only sequences longer than the model's `max_length`. Whether a model was trained that far is up to you; these models were not.
+# Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.**
 #
 # <details><summary>How language models are extended to longer texts</summary>
 #

@@ -163,7 +163,7 @@ from transformer.quantization import quantize_rows
 from transformer.recipes import RECIPES
 
 # %% [markdown]
-# ## Why greedy search fails
+# ## Why greedy search can fail
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. Turning these next-token probabilities into a sentence is called **decoding**. **Greedy search** appends the most probable token, then the most probable one after that, and so on. It stops at `<eos>`, or at a maximum length in case `<eos>` never comes. The paper allows 50 tokens more than the source has (§6.1).
 #
@@ -265,7 +265,7 @@ assert (
 assert 38 < math.log10(8000**10) < 40
 
 # %% [markdown]
-# In practice you add logarithms, because a product of many small numbers soon underflows. A log-probability is never positive, so each further token can only lower the sum.
+# In practice you add logarithms, because a product of many small numbers can underflow, that is, be rounded to zero. A log-probability is never positive, so each further token can only lower the sum.
 #
 # Below is the search for our caption with a beam of $k = 3$. **Set *steps shown* to 1, then add one step at a time.** Each row shows the best candidates of a step (the code below shows why there are six): blue ones are kept, grey ones dropped, green ones finished. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*; watch them change places in the next step.
 
@@ -719,13 +719,15 @@ for cut in ("top-k 3", "top-p 0.8"):
     assert means["no restriction"] < means[cut] < min(means[low], means[both])
 # The samples differ between CPUs, so these limits leave some room.
 assert different["T 1.5"] > 45 and correct["T 1.5"] < 12 and means["T 1.5"] < -150
+n_tokens = {name: sum(map(len, drawn)) for name, drawn in samples.items()}
+assert n_tokens["T 1.5"] > 1.8 * n_tokens["no restriction"]
 usual = [name for name in settings if name != "T 1.5"]
 assert sum(correct[name] for name in usual) < 25 * len(usual)
 share = 0.1 * (8000 - 20) / 8000
 assert round(share, 3) == 0.1
 
 # %% [markdown]
-# Without a restriction the translations vary, but many contain tokens that make no sense. Together, the improbable tokens get a noticeable share of the probability, partly because of label smoothing, whose targets give a tenth to the tokens outside the top 20 (for this caption, the model itself gives them 5%). At temperature 1.5 they get most of it, even after a correct prefix. Top-k and top-p cut off this tail and keep some variety; a low temperature shrinks it and leaves only a few different translations.
+# Without a restriction the translations vary, but many contain tokens that make no sense. Together, the improbable tokens get a noticeable share of the probability, partly because of label smoothing, whose targets give a tenth to the tokens outside the top 20 (for this caption, the model itself gives them 5%). At temperature 1.5 they get most of it, even after a correct prefix, so the texts fall apart and become much longer; that is why the last column is so extreme there. Top-k and top-p cut off this tail and keep some variety; a low temperature shrinks it and leaves only a few different translations.
 #
 # But *die Tauben* comes out only about half of the time or less. Like greedy search, sampling chooses the article before it knows how probable the noun will be. For translation, beam search is better.
 #
@@ -741,12 +743,12 @@ assert round(share, 3) == 0.1
 #
 # ## The KV cache
 #
-# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. The new position, in turn, uses the earlier ones only through their keys and values, which is why a **KV cache** keeps just these. Here is one for a single attention head. Row by row, the outputs equal those of causal attention over all tokens at once:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. The new position, in turn, uses the earlier ones only through their keys and values, which is why a **KV cache** keeps just these. (Why no queries? A query is needed only once, for the output of its own position.) Here is one for a single attention head. Row by row, the outputs equal those of causal attention over all tokens at once:
 
 # %%
 x = torch.randn(6, 16)  # the layer's input, a row for each token
 w_q, w_k, w_v = torch.randn(3, 16, 16) / 4
-keys, values = torch.empty(2, 0, 16)  # the cache, empty at first
+keys, values = torch.empty(2, 0, 16)  # the cache: two (0, 16) tensors, still empty
 outputs = []
 for new in x.split(1):  # one token at a time, (1, 16)
     q, k, v = new @ w_q, new @ w_k, new @ w_v  # of the new token only
@@ -1225,5 +1227,5 @@ with torch.no_grad():
 # - **Wider isn't better:** the last of the six challenges of [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/).
 # - **Sampling:** [Holtzman et al. (2020)](https://arxiv.org/abs/1904.09751) introduce top-p. [Fan et al. (2018)](https://aclanthology.org/P18-1082/) use top-k.
 # - **Minimum Bayes risk (MBR) decoding** doesn't look for the most probable translation: of many samples it takes the one most similar to the others on average ([Eikema and Aziz, 2020](https://aclanthology.org/2020.coling-main.398/)).
-# - **Faster:** in [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once.
+# - **Faster:** in [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once, in such a way that the output has exactly the large model's distribution.
 # - **Next:** [Evaluation](13_evaluation.ipynb): what BLEU measures, and when a difference means something.

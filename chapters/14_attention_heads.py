@@ -224,7 +224,7 @@ for name in ("encoder.1.self_attention", "decoder.1.cross_attention"):
 # %% [markdown]
 # **Choose a head of `everyday`**, and point at a cell, or tap it, to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these heads, whose examples have orange frames:
 #
-# - *encoder 3, head 6*: most tokens attend to the one before them, such as *told* to *hat*.
+# - *encoder 3, head 6*: most tokens attend to the one before them, such as *with* to *girl*.
 # - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, and the first *her* to *mother*. A head that finds nouns? Look at its other rows.
 # - *cross 2, head 4*: most German words attend to the English word that they translate. But in the row of *uppe*, the second piece of *Puppe* (doll), the weight goes to `<eos>`.
 
@@ -243,7 +243,7 @@ shown = {
     if "decoder" not in name or "cross" in name
 }
 examples = (
-    (("encoder 3", 5), [("told", "hat")]),
+    (("encoder 3", 5), [("with", "girl")]),
     (("encoder 2", 4), [("little", "girl"), ("red", "hat"), ("her", "mother")]),
     (("cross 2", 3), [("uppe", "<eos>")]),
 )
@@ -281,7 +281,7 @@ Captioned(
 
 # %% tags=["remove-cell"]
 for name, h, query, key in (
-    ("encoder 3", 5, "told", "hat"),
+    ("encoder 3", 5, "with", "girl"),
     ("encoder 2", 4, "little", "girl"),
     ("encoder 2", 4, "red", "hat"),
     ("encoder 3", 1, "hat", "with"),
@@ -1070,7 +1070,7 @@ assert least_first[18] == 0 and len(heads) == 24
 # %% [markdown]
 # ## What does it carry? Activation patching
 #
-# What information does a head pass on? **Activation patching** can show this. It takes two sentences of the same length that differ in one word and need different predictions: *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*. Run the model on the queen's sentence, and keep its **activations**, the tensors computed on the way. Then run it on the king's, with *one* activation replaced by the queen's. (Papers call these the *clean* and the *corrupted* run.)
+# What information does a head pass on? **Activation patching** ([Vig et al., 2020](https://arxiv.org/abs/2004.12265)) can show this. It takes two sentences of the same length that differ in one word and need different predictions: *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*. Run the model on the queen's sentence, and keep its **activations**, the tensors computed on the way. Then run it on the king's, with *one* activation replaced by the queen's. (Papers call these the *clean* and the *corrupted* run.)
 
 
 # %% tags=["hide-input"]
@@ -1838,7 +1838,7 @@ assert (
 )
 
 # %% [markdown]
-# In the first column, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token. But the output layer was trained only on vectors from the last layer, so earlier columns are a rough guide.
+# In the first column, each row shows the token that was read, because input and output embeddings share their weights. After layer 2, most rows show a candidate for the next token. But the output layer was trained only on vectors from the last layer, so earlier columns are a rough guide. (The *tuned lens* of [Belrose et al., 2023](https://arxiv.org/abs/2303.08112), trains a correction for each layer.)
 
 # %% [markdown]
 # ## What goes wrong in practice

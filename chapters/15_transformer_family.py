@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Very little. Each is the result of three choices, which the figure shows: which half of the Transformer it keeps (T5 keeps both), which mask each half has (each row of a grid is a query, which may attend to the keys whose cells are green), and what it has to output (at the top) for its input (at the bottom). Numbered tokens such as `<0>` mark the gaps in T5's input. ViT's tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Very little. Each is the result of three choices: which half of the Transformer it keeps (T5 keeps both), which mask each half has, and what it has to output. In the figure, the input is at the bottom and the output at the top. Each grid is a mask: a row is a query, which may attend to the keys whose cells are green. Numbered tokens such as `<0>` mark the gaps in T5's input. ViT's tokens are pieces of an image, preceded by a special token, `[CLS]`, that stands for the whole image.
 
 # %% tags=["setup", "hide-cell"]
 # @title Setup: in Colab, run this cell first
@@ -278,7 +278,7 @@ assert_close(F.gelu(x), x * torch.distributions.Normal(0.0, 1.0).cdf(x))
 assert_close(F.gelu(6 * x), F.relu(6 * x), atol=0.01, rtol=0)
 
 # %% [markdown]
-# A language model has a token embedding before the stack and an output layer after it, which share one matrix (§3.4). BERT and GPT now differ in a single line, the mask:
+# A language model has a token embedding before the stack and an output layer after it, which share one matrix (§3.4). (We keep the paper's factor $\sqrt{d_\text{model}}$ for the embeddings, which BERT and GPT-2 don't have.) BERT and GPT now differ in a single line, the mask:
 
 
 # %%
@@ -1313,7 +1313,7 @@ assert totals == [109_482_240, 124_439_808, 86_567_656]
 #
 # ## What today's language models changed
 #
-# Most of today's language models are decoder-only, like GPT. The figure compares their layer with the layer of 2017.
+# Most of today's language models are decoder-only, like GPT. Two reasons are often given: in training, every position provides a prediction to learn from, and any task can be written as a text to continue. The figure compares their layer with the layer of 2017.
 
 # %% tags=["hide-input"]
 Picture(
@@ -1341,9 +1341,11 @@ Picture(
 # | feed-forward | with ReLU | with SiLU and a gate | better at the same size |
 # | keys and values | one pair for each query head | one pair for several query heads | a smaller KV cache |
 #
-# <details><summary>Two more changes: no biases, and mixtures of experts</summary>
+# <details><summary>More changes: no biases, mixtures of experts, and newer forms of attention</summary>
 #
 # Most linear layers have no biases any more, because training is more stable without them ([PaLM](https://arxiv.org/abs/2204.02311), §2). And in some models, there are many feed-forward networks, the *experts*. For each token, a small linear layer, the router, picks one or a few of them. Such a **mixture of experts** ([Fedus et al., 2022](https://arxiv.org/abs/2101.03961)) has more parameters for the same computation per token.
+#
+# Attention keeps changing, too. With **sliding-window attention** ([Jiang et al., 2023](https://arxiv.org/abs/2310.06825)), a position attends only to the last few thousand tokens, which limits the KV cache; many models use it in most of their layers, but not in all. **QK-norm** ([Henry et al., 2020](https://arxiv.org/abs/2010.04245)) normalises each query and key before their dot product, so that the scores can't grow without limit during training. **Multi-head latent attention** ([DeepSeek-AI, 2024](https://arxiv.org/abs/2405.04434)) caches one short vector for each token (and a small rotated key), from which all heads compute their keys and values.
 #
 # </details>
 #

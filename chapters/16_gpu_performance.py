@@ -73,6 +73,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformer.device import Device, choose_device
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.plots import style
+from transformer.plots.boxes import draw_arrow
 from transformer.plots.curves import curves
 from transformer.plots.roofline import (
     GPUS,
@@ -179,7 +180,7 @@ print(f"This chapter runs on a {hardware} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, however large the kernel's inputs are. The CPU doesn't wait for the result, so whichever is slower, CPU or GPU, sets the pace. Suppose that each launch takes 5 µs:
+# For an operation such as `torch.exp(x)`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch**, with the work that Python and PyTorch do before it, takes the CPU several microseconds, however much the kernel has to do. The CPU doesn't wait for the result, so whichever is slower, CPU or GPU, sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -267,7 +268,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation (see the figure at the top), so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) needs fewer kernels, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation (see the figure at the top), so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) needs fewer kernels, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/) (in PyTorch: `torch.compile(model, mode="reduce-overhead")`).
 #
 # On a CPU, operations have a fixed cost, too. We measure the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
@@ -287,9 +288,9 @@ def forward_backward(batch):
 # %% [markdown]
 # Three habits make such a measurement reliable:
 #
-# - **Warm up:** the first call is slower, so don't count it.
+# - **Warm up:** the first calls are slower, because they load libraries, allocate memory and perhaps compile, so don't count them.
 # - **Synchronise:** wait until the GPU has finished before you read the clock.
-# - **Repeat, and take the shortest time:** other programs can only make your code slower. To compare variants, measure them in turn, so that a slow moment affects them all. (On a CPU, our clock also stops while another program has the core.)
+# - **Repeat, and take the shortest time:** other programs can only make your code slower. To compare variants, measure them in turn, so that a slow moment affects them all. (For a single piece of code, PyTorch's `torch.utils.benchmark.Timer` warms up and synchronises for you.)
 
 
 # %%
@@ -418,7 +419,7 @@ assert measured > 10 * formula
 #
 # ### The roofline
 #
-# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s of its **tensor cores**, units that only multiply matrices, in 16 bits. (Take the *dense* peak, not that “with sparsity”.) The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $f / b = F / B$ and is flat from there on.
+# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s of its **tensor cores**, units that do nothing but multiply matrices, for 16-bit numbers. (Take the *dense* peak, not that “with sparsity”.) An H200, as in the first figure, is an H100 with more and faster memory: it has the same $F$ and a larger $B$. The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises up to $f / b = F / B$ and is flat from there on.
 #
 # Everything but matrix products runs on ordinary units. On an H100 these compute 67 instead of 989 TFLOP/s, so their roof is lower, and becomes flat at 20 instead of 295 FLOP per byte. The dots are operations of an encoder layer of the base model in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
@@ -725,7 +726,7 @@ assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 assert f"{weight.item():.3f}" == f"{1 + 1000 * 2.0**-10:.3f}" == "1.977"  # float16
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. In float16, each step is rounded to the distance between neighbours, 0.00098. In **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)), the weights that are trained, the **master weights**, and Adam's averages therefore stay in float32, as do sums of many terms, such as those in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** the products, that is, add them up, in float32. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. In float16, each step is rounded to the distance between neighbours, 0.00098. In **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)), the weights that are trained, the **master weights**, and Adam's averages therefore stay in float32, as do sums of many terms, such as those in a softmax or the loss. Matrix products read and write 16-bit numbers, but tensor cores **accumulate** the products, that is, add them up, in float32. `torch.autocast` chooses the precision of each operation, and gives the matrix products a 16-bit copy of the weights:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -836,7 +837,51 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # Subtracting the maximum avoids [overflow](02_attention.ipynb). In the first block there is nothing to correct: $e^{-\infty} = 0$. The second block contains a 5, so the sums so far are relative to the wrong maximum, 3. The factor $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel from queries, keys and values to the output, a **fused attention**. It works on blocks of queries, keys and values that fit into SRAM, so the scores never leave the chip. This is called **tiling**. For each block of queries, FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)) goes through all keys and values block by block. The next function shows the steps for one block of queries (without the speed, because each operation is a kernel of its own):
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel from queries, keys and values to the output, a **fused attention**. It works on blocks of queries, keys and values that fit into SRAM, so the scores never leave the chip. This is called **tiling**. For each block of queries, FlashAttention-2 ([Dao, 2023](https://arxiv.org/abs/2307.08691)) goes through all keys and values block by block. In the figure, it has reached the third block of keys and values; of the first two, only the three running results are left:
+
+# %% tags=["hide-input"]
+with style.in_style():
+    figure, axes = style.new_drawing(5, 2.5, (-1.6, 8.2), (-0.6, 5.1))
+    for i in range(4):
+        blocks = (  # left, bottom, colour, whether it is in SRAM now
+            (-1.3, 3 - i, style.QUERY, i == 1),
+            (i, 4.2, style.KEY, i == 2),
+            *[(j, 3 - i, style.WRONG, (i, j) == (1, 2)) for j in range(4)],
+        )
+        for x, y, colour, here in blocks:
+            inside = here or x == -1.3 or y == 4.2
+            axes.broken_barh(
+                [(x, 0.86)],
+                (y, 0.76),
+                facecolor=colour if here else "none",
+                edgecolor=colour if inside else style.PLAIN,
+                linewidth=1.5 if inside else 0.8,
+                linestyle="-" if inside else ":",
+            )
+    for x, y, text in ((-0.87, 3.98, "Q"), (-0.5, 4.58, "K, V")):
+        axes.text(x, y, text, ha="center", va="center", fontsize=10)
+    axes.text(1.93, -0.45, "scores, a block at a time", ha="center", fontsize=9)
+    draw_arrow(axes, (2.9, 2.38), (5.4, 2.38))
+    axes.text(4.65, 2.5, "update", ha="center", fontsize=9)
+    axes.broken_barh([(5.5, 2.5)], (1.8, 1.16), fc="none", ec=style.VALUE, lw=2)
+    results = "maximum,\ntotal,\nweighted sum"
+    axes.text(6.75, 2.38, results, ha="center", va="center", fontsize=9)
+Picture(
+    figure,
+    alt=(
+        "A column of four blocks of queries, a row of four blocks of keys and values, "
+        "and between them a table of four by four blocks of scores. The second block "
+        "of queries, the third of keys and values, and the block of scores where they "
+        "meet are filled. An arrow leads from it to a box: maximum, total, weighted sum."
+    ),
+    caption=(
+        "FlashAttention at work on one block of queries: only the filled blocks and "
+        "the box are in SRAM. The other blocks of scores (dotted) are never stored."
+    ),
+)
+
+# %% [markdown]
+# This function takes the same steps for one block of queries (without the speed, because each operation is a kernel of its own):
 
 
 # %%
@@ -865,7 +910,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. Here are milliseconds measured on an H100, for a forward and a backward pass of attention, 25,600 tokens, no mask ([all measurements](../book/speed.md)). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
+# Is it faster? That depends on the length. Here are milliseconds measured on an H100 in bfloat16, for a forward and a backward pass of attention with the base model's 8 heads of size 64, 25,600 tokens, no mask ([all measurements](../book/speed.md)). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -1022,7 +1067,7 @@ Captioned(
 )
 
 # %% [markdown]
-# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. Even one large product, *output*, is orange: with 512 × 512 weights, its intensity is 252 FLOP per byte, below 295. `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. For $2^{14} = 16{,}384$ tokens, this is the estimated utilisation of six GPUs in the layer's forward pass:
+# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. Even one large product, *output*, is orange: with 512 × 512 weights, its intensity is 252 FLOP per byte, below 295. By default, `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. (With `mode="max-autotune"` it also tries kernels of its own, which can.) For $2^{14} = 16{,}384$ tokens, this is the utilisation of six GPUs in the layer's forward pass, at best:
 
 # %% tags=["hide-input"]
 variants = {
@@ -1298,7 +1343,7 @@ assert 0.22 < (1 - output_layer) / 3 < 0.24
 # %% [markdown]
 # ### A loss without all the logits
 #
-# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and the gradient of the logits are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: the loss is the last operation, so all that comes later is a factor for all gradients. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and the gradient of the logits are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: the loss is the model's last operation, and whatever is applied to it afterwards, such as loss scaling, only multiplies all gradients by one factor. This is called a *fused linear cross-entropy*. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
 
 
 # %%
@@ -1318,7 +1363,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` does this, with the same results as ours and as the plain loss. What differs is the peak memory of a forward and a backward pass:
+# The package's `linear_label_smoothed_cross_entropy` does this, with the same results as ours and as the plain loss. (Recent versions of PyTorch have `F.linear_cross_entropy`, but in version 2.13 it works in chunks only without label smoothing.) What differs is the peak memory of a forward and a backward pass:
 
 
 # %% tags=["hide-input"]
@@ -1375,7 +1420,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | mixed precision | 261.9 → 70.4 | 14.9 → 10.1 | Tensor cores, and half as many bytes for most tensors. |
 # | `torch.compile` | 70.4 → 36.5 | 10.1 → 10.6 | Fused kernels move fewer bytes. |
 #
-# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as the data sheet suggests: at its peak, a step's matrix products take at least 147 ms in float32 (67 TFLOP/s), and only 10 ms in 16 bits (989 TFLOP/s). After that, most of the time goes into memory-bound operations, so fusion by the compiler gains a lot.
+# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as the data sheet suggests: even at the GPU's peak, a step's matrix products take 147 ms in float32 (67 TFLOP/s), but only 10 ms in 16 bits (989 TFLOP/s). (The float32 rows don't use TF32, which PyTorch leaves off by default. It would shorten them; we haven't measured by how much.) After that, most of the time goes into memory-bound operations, so fusion by the compiler gains a lot.
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1469,7 +1514,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over PCIe, sending takes about as long as computing, and only part of it can overlap: in the forward pass there is nothing to send, and the gradient of the shared embedding matrix, 30% of all, is complete only at the end.
+# In PyTorch, NVIDIA's library *NCCL* does the all-reduce, as a ring or with another algorithm. `DistributedDataParallel` (DDP), which the package uses, packs gradients into *buckets*, and sends those of the last layers while those of earlier layers are still being computed. Over PCIe, sending takes about as long as computing, and only part of it can overlap: in the forward pass there is nothing to send, and the gradient of the shared embedding matrix, 30% of all, is complete only at the end.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #
@@ -1479,7 +1524,7 @@ assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 #
 # ### Divide by the tokens of all GPUs
 #
-# As with [accumulated gradients](11_training.ipynb), there is a trap: in the mean of the GPUs' means, tokens in smaller batches count more. The package divides the *sum* of the losses by the tokens of all batches on all GPUs.
+# As with [accumulated gradients](11_training.ipynb), there is a trap: DDP averages the gradients of the GPUs, and in a mean of means, tokens in smaller batches count more. The package divides the *sum* of the losses by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1502,13 +1547,11 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # %% [markdown]
 # **Reading the loss in every step.** `loss.item()` waits for the GPU, and meanwhile the CPU launches nothing. Add up the loss on the GPU and read it every hundred steps.
 #
-# <details><summary>Three more: waiting for data, timing the first steps, compiling again and again</summary>
+# <details><summary>Two more: waiting for data, and compiling again and again</summary>
 #
 # **Waiting for data.** A GPU that is idle between two steps may be waiting for a batch. Prepare batches ahead, with the workers of PyTorch's `DataLoader` (`num_workers`) and **pinned memory** (`pin_memory=True`), from which `tensor.to(device, non_blocking=True)` copies while the CPU goes on. In the package, a background thread (`Prefetcher`) prepares and pins a few batches ahead.
 #
-# **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
-#
-# **Compiling again and again.** `torch.compile` recompiles when shapes change. Use `dynamic=True`, and set `TORCH_LOGS=recompiles` to see when it still does, and why. Two causes that cost us time: the last batch of an epoch, which is smaller than all others, and attention masks whose rows have a length that isn't a multiple of 8.
+# **Compiling again and again.** By default, `torch.compile` compiles for the first batch's exact shape, and again when the shape changes, this time for any size. With `dynamic=True` it does so from the start. Set `TORCH_LOGS=recompiles` to see when it still recompiles, and why. Two causes that cost us time: the last batch of an epoch, which is smaller than all others, and attention masks whose rows have a length that isn't a multiple of 8.
 #
 # </details>
 #

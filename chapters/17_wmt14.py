@@ -324,7 +324,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# One source token and one target token together pass through every weight once. The embedding table counts once, as the output layer's matrix. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). With sentences of 30 tokens, that is:
+# One source token and one target token together pass through every weight once. The embedding table counts once, as the output layer's matrix. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** (In a language model every token passes through every weight, which makes it 6 × parameters × tokens, the $C \approx 6ND$ of the *scaling laws* of [Kaplan et al., 2020](https://arxiv.org/abs/2001.08361).) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). With sentences of 30 tokens, that is:
 
 # %%
 base = PRESETS["base"]
@@ -1050,7 +1050,7 @@ assert checksums(uninterrupted) == checksums(interrupted)
 print(f"equal: all {len(checksums(interrupted))} checkpoints")
 
 # %% [markdown]
-# The two runs ended with the same files, **bit for bit**. This holds on a CPU; on a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ. Killing a run costs only the steps since the last checkpoint. With one every 1,000 steps, at 15% utilisation, you lose at most:
+# The two runs ended with the same files, **bit for bit**. This holds on a CPU; on a GPU, some kernels add numbers in whatever order they arrive (*atomic additions*), so even two uninterrupted runs may differ, unless you forbid such kernels with `torch.use_deterministic_algorithms(True)`. Killing a run costs only the steps since the last checkpoint. With one every 1,000 steps, at 15% utilisation, you lose at most:
 
 # %%
 interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
@@ -1105,7 +1105,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 
 # %% [markdown]
-# Add about 5% for gaps in memory, and 0.5 GB for CUDA itself. (On an H200, the base model needed at most 11.0 GB in short runs on real text.) So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
+# Add about 5% for *fragmentation*, gaps between the allocated blocks, and 0.5 GB for the CUDA context. (On an H200, the base model needed at most 11.0 GB in short runs on real text.) So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
 #
 # ### Several GPUs
 #

@@ -588,6 +588,9 @@ def test_what_the_page_says_of_its_examples():
     assert expected(second)[0][0] == "Mama sagt, das Abendessen sei in zwanzig Minuten fertig."
     assert expected(second, alpha=2)[0][0] == "Mama sagt, dass das Abendessen in zwanzig Minuten fertig sein wird."
     assert expected(news)[0][0] == "Die Centralbank hob seinen Schlüssel zum Zigarren."
+    start = "Aufmerksamkeit ist alles, was"
+    best, second, _, fourth = (text for text, _ in expected("Attention is all you need."))
+    assert [best, second, fourth] == [f"{start} {end}" for end in ("du brauchst.", "Sie brauchen.", "ihr braucht.")]
     translator = quantized(load_model(MODEL, "cpu"))
     unchanged = 0
     for layer in ("encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"):
@@ -611,7 +614,7 @@ def test_the_links_of_things_to_try_set_up_the_translator(live):
             tab.input_value(".translator textarea"), tab.inner_text(TRANSLATION), tab.inner_text(STATUS)
         )  # fmt: skip
         assert tab.evaluate("document.querySelector('.translator').getBoundingClientRect().top") < 200
-    assert {sentence for sentence, *_ in shown.values()} == set(examples)
+    assert {sentence for sentence, *_ in shown.values()} == {*examples, "Attention is all you need."}
     assert shown["Set the beam size to 1"][1] == expected(examples[0], beam=1)[0][0]
     assert shown["back to 4"][1] == expected(examples[0])[0][0]
     assert shown["Set the length penalty to 2"][1] == expected(examples[1], alpha=2)[0][0]
