@@ -58,6 +58,7 @@ export function searchTree(trace, vocabulary, label, room) {
   const columns = Math.max(...nodes.map(({ column }) => column)) + 1;
   const columnWidth = Math.max(NARROWEST, Math.min(COLUMN, (room - LEFT - RIGHT) / columns));
   const isNarrow = columnWidth < 0.85 * COLUMN; // too narrow for a score beside a dot: it goes below
+  const letters = ({ onBestPath }) => (isNarrow ? Math.floor(columnWidth / (onBestPath ? 7 : 5.4)) : 10); // bold is wider
   const width = LEFT + columnWidth * columns + RIGHT;
   const height = ROW * nodes.at(-1).length + 10;
   const x = ({ column }) => LEFT + columnWidth * (column + 0.5);
@@ -76,7 +77,7 @@ export function searchTree(trace, vocabulary, label, room) {
       { class: node.onBestPath ? "best-path" : "" },
       h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${format(node.logProbability)}, score ${format(node.score, 3)}, ${node.fate}`),
       h("circle", { cx: x(node), cy: y(node), r: node.onBestPath ? 6 : 3.5, fill: COLOURS[node.fate] }),
-      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, shorten(withoutMark(node.piece), isNarrow ? Math.floor(columnWidth / 5.4) : 10)),
+      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, shorten(withoutMark(node.piece), letters(node))),
       h("text", isNarrow ? { x: x(node), y: y(node) + 16, "text-anchor": "middle", class: "score" } : { x: x(node) + 10, y: y(node) + 4, class: "score" }, format(node.score)),
     ),
   );
