@@ -151,8 +151,7 @@ from transformer.positions import rotary_table, rotate, sinusoidal_encoding
 # %% [markdown]
 # ## Attention ignores order
 #
-# Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two
-# sentences, first as it was trained and then with the encoder's positional encoding removed. The decoder keeps its own:
+# Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the translator makes of the two sentences, with and without the encoder's positional encoding. The decoder keeps its own:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")
@@ -174,10 +173,9 @@ assert first == second == "Ein Mann beißt einen Hund."
 assert translator.greedy_search(sentences)[0] == "Ein Hund beißt einen Mann."
 
 # %% [markdown]
-# Without positions, both translations say that a man bites a dog. The decoder gets the same set of vectors from the encoder
-# both times, so it can't tell the two sentences apart.
+# Without positions, the decoder gets the same set of vectors from the encoder both times, so it can't tell the two sentences apart.
 #
-# The reason lies in the parts of an encoder. Only attention combines positions; all other parts process each position separately. The score of two positions is computed from their vectors, not from where they are, and neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
+# In an encoder, only attention combines positions; all other parts process each position separately. The score of two positions is computed from their vectors, not from where they are, and neither the softmax over the scores nor the weighted sum depends on the order of its terms. So if you
 # permute the input, you get the same output vectors, permuted in the same way, whatever the model has learned. This is the permutation-equivariance from [Attention](02_attention.ipynb):
 
 # %%
@@ -190,11 +188,10 @@ assert_close(output_of_permuted, output[:, permutation])
 print("the same vectors, permuted")
 
 # %% [markdown]
-# A recurrent network doesn't have this problem, because it reads one word after another. Attention reads all words at once, so we have to give it the order
-# in some other way. The paper writes it into the vectors: its **positional encoding** has a vector $p_\text{pos}$ for each position, which is added to the
+# A recurrent network gets the order by reading one word after another. Attention reads all words at once, so the paper writes the order into the vectors: its **positional encoding** has a vector $p_\text{pos}$ for each position, which is added to the
 # embedding of the word at that position (§3.5).
 #
-# What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
+# What should the vector of a position look like? Two obvious ideas fail:
 #
 # - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values the model scales to about 1.
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
@@ -205,8 +202,7 @@ print("the same vectors, permuted")
 # ## Sinusoidal positional encoding
 #
 # The paper's position vectors consist of sines and cosines: a **sinusoidal encoding**. To see where they come from, start with binary numbers, which are nearly what we need: every digit is 0 or 1, yet every position gets a different pattern of digits. The grey lines below show the digits of the
-# numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on. The digits that change often
-# distinguish neighbours, and those that change rarely distinguish the beginning of the sentence from its end.
+# numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on.
 #
 # The trouble with digits is that they jump: from 7 to 8 all four of them flip, from 8 to 9 only one, although both are single steps. So we replace each digit with
 # **a smooth wave of the same period**, drawn in colour:
@@ -226,11 +222,9 @@ Picture(
 )
 
 # %% [markdown]
-# One wave per digit isn't enough, because it is ambiguous: the sine of 30° is also the sine of 150°. So each digit becomes two numbers, the sine *and* the cosine of the same angle. Together they determine the angle within a turn. They are the coordinates
-# of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
-# is how far its tip is to the right, and $\cos$ is how far up it is.
+# One wave per digit isn't enough, because it is ambiguous: the sine of 30° is also the sine of 150°. So each digit becomes two numbers, the sine *and* the cosine of the same angle, which together determine the angle within a turn. They are the coordinates of **the tip of a clock hand**: if the hand starts at twelve and turns clockwise, $\sin$ is how far its tip is to the right, and $\cos$ how far up.
 #
-# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two pairs, that is, two clock hands. The first hand always turns by 1 radian (57°) per position, whatever $d_\text{model}$ is. With four numbers, the second turns by a hundredth of that, as the formula below will show. At **position 2** their
+# Take $d_\text{model} = 4$: two pairs, that is, two clock hands. The first hand always turns by 1 radian (57°) per position, whatever $d_\text{model}$ is. Here the second turns by a hundredth of that, as the formula below will show. At **position 2** their
 # angles are 2 and 0.02, so the position's vector is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$:
 
 # %%
@@ -239,7 +233,7 @@ print([round(x, 2) for x in (sin(2), cos(2), sin(0.02), cos(0.02))])
 sinusoidal_encoding(length=3, d_model=4)[2]  # the package's function
 
 # %% [markdown]
-# Why do we need two pairs? Because a single one repeats. Seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
+# Why do we need two pairs? A single one repeats: seven full turns of the first pair take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it is almost exactly where it was at
 # position 0, just as a minute hand is in the same place at 1:00 and 2:00. The second pair tells them apart, as the hour hand does:
 
 # %%
@@ -261,9 +255,9 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 # $$
 #
 # The number of positions in a full turn, $2\pi/\omega_i$, is the pair's **wavelength**. In the binary figure, each wavelength is twice the one before. In the paper, it is $10000^{2/d_\text{model}}$ times the one before: 100 times for $d_\text{model} = 4$, but only about 1.04 times for 512. The wavelengths grow from
-# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base is that, in a sequence of any usual length, some slow pair then completes a good part of a turn but not a whole one, so it distinguishes the beginning from the end.
+# $2\pi \approx 6.3$ towards $10000 \cdot 2\pi \approx 63{,}000$, so the base, 10,000, sets the longest one. The paper doesn't explain this number. One good reason for a large base: in a sequence of any usual length, some slow pair completes a good part of a turn but not a whole one, and so distinguishes the beginning from the end.
 #
-# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. The first one races around: by position 63, the end of the slider, it has completed ten turns. The last one has turned by about one degree. **Then choose a pair** to see its sine and cosine as waves.
+# Below are the eight pairs for $d_\text{model} = 16$ as clock hands. **Move the position slider.** Every hand leaves a dot at each position it has visited. By position 63, the end of the slider, the first has completed ten turns, and the last has turned by about one degree. **Then choose a pair** to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -294,7 +288,7 @@ for width, growth in ((4, 100), (512, 1.04)):
 # %% [markdown]
 # ## The encoding as a heat map
 #
-# Write the pairs side by side, with one row for each position, and you get a figure that appears in many articles about the Transformer. A **row** is the vector of one position. A **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, within these 48 positions, the sines stay near 0 and the cosines near 1.
+# Write the pairs side by side, and you get a figure that appears in many articles about the Transformer. A **row** is the vector of one position, and a **column** is one sine or cosine over all positions: a wave. To the right the frequencies get so low that, within these 48 positions, the sines stay near 0 and the cosines near 1.
 #
 # **Point at a cell, or tap it,** to see its column as a wave.
 
@@ -388,14 +382,14 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. That is sensible for language: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
+# A curve that is steep near 0 and flat far away suits language: it often matters whether two words are neighbours or have one word between them, but hardly ever whether they are 90 or 91 words apart.
 #
-# The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $m - n$ and $n - m$. To distinguish left from right, a head needs its query and key matrices. The next section shows how.
+# The plain dot product shows how far away a word is, but not on which side, because the cosine is the same for $m - n$ and $n - m$. To distinguish left from right, a head needs its query and key matrices, as the next section shows.
 
 # %% [markdown]
 # ## Relative positions: a shift is a rotation
 #
-# The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever you are in the sentence (§3.5). The next figure shows why. Look at the arcs: moving two positions forward turns a pair by the same angle, wherever it starts.
+# The paper's main argument for sinusoids is that they should make it easy to learn to attend by *relative* position, such as "the word three positions back", wherever you are in the sentence (§3.5). The next figure shows why: moving two positions forward turns a pair by the same angle, wherever it starts.
 
 # %% tags=["hide-input"]
 Picture(
@@ -437,7 +431,7 @@ print("one matrix shifts every position by 3")
 
 # %% [markdown]
 # Why does this help a model? Because a head computes its queries with a matrix, and that matrix can be $M_{-3}$. Take one head as wide as the model, and leave out the words for now. If the head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
-# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. From position 3 on, such a head attends three positions back, without any training:
+# Let the keys be the position vectors themselves. Each is most similar to itself, so the query matches the key at position $m - 3$ best. From position 3 on, such a head attends three positions back, without any training:
 
 # %%
 p = sinusoidal_encoding(10, 64)
@@ -445,7 +439,7 @@ query = 40 * p @ shift_matrix(-3, 64).T  # times 40: a sharp softmax
 _, weights = attention(query, key=p, value=p)  # (10, 10)
 
 # %% [markdown]
-# In the heat map, each row is a query. From position 3 on, the yellow cell, which has nearly all of the weight, is three columns left of the diagonal. For positions 0 to 2, three positions back would be before the start, so they attend to the closest position, 0.
+# In the heat map, each row is a query, and the yellow cell has nearly all of its weight. For positions 0 to 2, three positions back would be before the start, so they attend to the closest position, 0.
 
 # %% tags=["hide-input"]
 indices = [str(index) for index in range(10)]
@@ -475,7 +469,7 @@ assert torch.equal(weights.argmax(dim=-1), three_back)
 assert weights[range(3, 10), three_back[3:]].min() >= 0.99
 
 # %% [markdown]
-# Real heads are narrower than the model, but a few pairs are enough. The first 8 of the 32 pairs also give the right key almost all of the weight:
+# Real heads are narrower than the model, but a few pairs are enough, here the first 8 of the 32:
 
 # %%
 narrow = p[:, :16]  # 8 pairs
@@ -484,7 +478,7 @@ _, narrow_weights = attention(query, key=narrow, value=narrow)
 print(f"at least {narrow_weights[range(3, 10), range(7)].min():.2f}")
 
 # %% [markdown]
-# With words, queries and keys contain the embeddings as well. A trained $W^Q$ and $W^K$ can mostly ignore them: positions need only a few directions of the space, as the next section shows, so the matrices can read these and leave out the rest. Trained heads do look back: the previous-word head at the top of [Multi-head attention](03_multi_head_attention.ipynb) is one, and [What attention heads do](14_attention_heads.ipynb) measures others.
+# With words, queries and keys contain the embeddings as well. A trained $W^Q$ and $W^K$ can mostly ignore these, because positions need only a few directions of the space, as the next section shows. And trained heads do look back, such as the previous-word head at the top of [Multi-head attention](03_multi_head_attention.ipynb).
 #
 # **Try it.** Set the distance $k$, then move the position: all hands turn, but the angle between the blue and the orange hand of a pair doesn't change.
 #
@@ -516,7 +510,7 @@ assert abs(2 * math.pi * 10 ** (6 / 8) - 35) < 0.5
 # **Why add?** Concatenating word and position seems cleaner than adding them. But the vector is then multiplied by a matrix, and for a concatenation that gives a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is the special case $W_1 = W_2$, and it needs no extra dimensions. And the sum loses little: within a sentence the slow pairs hardly change, so 16 of the 512 directions contain 99.5% of the squared length of the first 50 position vectors. Training can therefore put words and positions into different directions, and matrices can separate them again.
 #
 # **Why scale?** A sum is useful only if neither part drowns out the other. Each pair contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, as [The full model](07_full_model.ipynb) explains.
-# So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. The paper mentions the factor in §3.4 but gives no reason. What happens if you forget it? We compare the cosine similarity of the same word
+# So the model multiplies embeddings by $\sqrt{d_\text{model}}$ (§3.4; the paper gives no reason). What happens if you forget this factor? We compare the cosine similarity of the same word
 # at two positions with that of two different words at the same position. The same word should be clearly more similar:
 
 # %%
@@ -540,9 +534,9 @@ for scale in (math.sqrt(512), 1):
 # Sinusoids are an **absolute** positional encoding: every position has its own vector. So are **learned positional embeddings**, a second embedding table with a trained vector for each position ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback is a hard maximum length, because the table has a last row.
 #
-# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods add a term to the score that depends on the offset: [T5](15_transformer_family.ipynb) learns this term, and in ALiBi it is fixed (see *Going further*).
+# In a **relative** positional encoding, the score of a query at position $m$ and a key at position $n$ depends on their contents and on the **offset** $n - m$, but not on where the two are. A key to the left of the query has a negative offset. Some methods, such as that of [T5](15_transformer_family.ipynb), add a learned term to the score that depends on the offset.
 #
-# The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), used by Llama and most other recent language models. Sinusoids are added *before* the query and key matrices, which mix their pairs in any way they like. Rotary positions come *after* these matrices, where nothing can mix them any more: every self-attention layer **rotates the queries and keys**, but not the values, and nothing is added to the embedding. The rotation itself is the one that you know: in each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$. The frequencies are the same as before, with the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
+# The most common method today is **rotary positions**, or *RoPE* ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), used by Llama and many other models. Sinusoids are added *before* the query and key matrices, which mix their pairs. Rotary positions come *after* these matrices, where nothing can mix them any more: every self-attention layer **rotates the queries and keys**, but not the values, and nothing is added to the embedding. In each head, pair $i$ of the query or key at position $m$ is rotated by the angle $\omega_i m$, with the same frequencies as before, but the head's width $d_k$ in place of $d_\text{model}$. If $R_m$ is the rotation at position $m$, the score is
 #
 # $$
 # \begin{aligned}
@@ -550,7 +544,7 @@ for scale in (math.sqrt(512), 1):
 # \end{aligned}
 # $$
 #
-# The transpose of a rotation is its inverse. Rotating back by $m$ and forward by $n$ amounts to rotating by $n - m$, so only the offset of the two positions is left. Its sign matters, so a key can get different scores on the left and on the right. In the figure, **move both sliders by the same amount**: both arrows turn, but the dot product stays the same. The rings show the vectors before they were rotated. This figure draws the first number of a pair to the right and the second upwards, so the arrows turn anticlockwise, unlike the clock hands.
+# The transpose of a rotation is its inverse. Rotating back by $m$ and forward by $n$ amounts to rotating by $n - m$, so only the offset of the two positions is left. Its sign matters, so a key can get different scores on the left and on the right. In the figure, **move both sliders by the same amount**: both arrows turn, but the dot product stays the same. The rings show the vectors before they were rotated. Unlike the clock hands, these arrows turn anticlockwise.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -578,7 +572,7 @@ Captioned(
 SourceCode(rotate)
 
 # %% [markdown]
-# Does the attention score of two given words really depend only on their offset? One word is the query, the other the key. We compute their score for every pair of positions from 0 to 19, with added and with rotary positions, and look at two offsets, −3 and 3:
+# Does the attention score of two given words, a query and a key, really depend only on their offset? We compute it for every pair of positions from 0 to 19, with added and with rotary positions, and look at the offsets −3 and 3:
 
 # %%
 torch.manual_seed(0)
@@ -601,7 +595,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 
 # %% [markdown]
-# With rotary positions the score of each offset is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position, and position · position depends on both. (Didn't $p_m \cdot p_n$ depend only on the distance? Yes, but a head compares $p_m W^Q$ with $p_n W^K$, and most matrices destroy that property.) This table compares the three kinds:
+# With rotary positions the score of each offset is the same everywhere. With added ones it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Each of the two mixed terms depends on one absolute position, and position · position depends on both: most matrices $W^Q$ and $W^K$ destroy the property that $p_m \cdot p_n$ depends only on the distance. This table compares the three kinds:
 #
 # | positions | what it does | parameters | beyond the trained length |
 # |---|---|---|---|
@@ -611,7 +605,7 @@ assert (rotary.diagonal(-3).mean() - rotary.diagonal(3).mean()).abs() > 0.1
 #
 # Cross-attention uses no rotation in this package: the offset between a position in the target and one in the source has no fixed meaning.
 #
-# **Which one is best?** The choice can matter. On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7. The differences are clearly larger than the spread over seeds ([Experiments](../book/experiments.md)). On the image captions, in a single short run, rotary positions are almost two points better than sinusoidal ones.
+# **Which one is best?** On the pocket corpus of simple generated sentences, in short training runs with three seeds, rotary positions reach 92.6 BLEU, sinusoidal ones 88.9 and learned ones 86.7, and the spread over seeds is clearly smaller ([Experiments](../book/experiments.md)). On the image captions, in a single short run, rotary is almost two points ahead of sinusoidal.
 
 # %% tags=["remove-cell"]
 import json
@@ -641,14 +635,14 @@ if file.exists():  # not in Colab
 # ## Length extrapolation
 #
 # Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position, but can the model use them there? The paper's authors hoped that sinusoids would **extrapolate**
-# in this way (§3.5), but didn't test it. We can. In our test, one encoder layer reads random tokens and answers one of two questions at every position:
+# in this way (§3.5), but didn't test it. In our test, one encoder layer reads random tokens and answers one of two questions at every position:
 #
 # - **three back**: which token is three positions before this one? This needs a relative position.
 # - **the first**: which token is at position 0? This is a question about an absolute position.
 #
 # For each question and each kind of positional encoding, we train a model on lengths 4 to 16 and test it at length 64. There are ten different tokens, so a guess is right one time in ten. The learned table has 64 rows, but those from 16 on are never trained and keep their tiny initial values. **Make a guess before you read on: which kind extrapolates?**
 #
-# `make_batch` returns random tokens and the right answers, `train` trains one model, and the third cell trains all six and measures how often they are right at each position:
+# `make_batch` returns random tokens and the right answers, `train` trains one model, and the third cell trains and tests all six:
 
 
 # %%
@@ -769,7 +763,7 @@ assert abs(sinusoidal_encoding(1, 32).norm() - 4) < 1e-5
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary positions work nearly everywhere, because offset −3 rotates each pair by an angle that occurs in every training example. The learned table has no trained rows from position 16 on, and there it is hardly better than chance. Its rows 13 to 15 were trained only on the few longest sequences. With sinusoids, a head that learned $M_{-3}$ would work at any length. But many other matrices also solve the task in sequences of up to 16 tokens, and training found one of those.
 #
-# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. What did this model learn? Its scores depend on words and offsets, so they can't single out position 0. But in a short sequence it is enough to find the key farthest to the left. The next figure shows the scores of the model's four heads by the offset of the key, averaged over all pairs of tokens:
+# For *the first*, it is the other way round. With learned vectors, position 0 always has the same vector, so the model still finds it, and the tiny vectors of unseen positions hardly get in the way. Rotary is at chance almost everywhere, **even at the first positions, which were trained**. What did this model learn? Its scores depend on words and offsets, so they can't single out position 0. But in a short sequence it is enough to find the key farthest to the left. The next figure shows the scores of its four heads by the offset of the key, averaged over all pairs of tokens:
 
 
 # %% tags=["hide-input"]
@@ -828,7 +822,7 @@ attended = recorded["encoder.0.self_attention"].mean(dim=(0, 1))[8].argmax()
 assert abs(attended - 50) <= 2
 
 # %% [markdown]
-# Look at the grey band. To the left of the query, the farther away a key is, the higher its score, so the first token wins. Training didn't determine the rest of the curve: it goes on as a wave of about 63 positions, the wavelength of pair 1. The score falls again left of −21, and rises to a second peak one wavelength to the right, at 42. In a sequence of 64, a query at position 8 therefore attends most to position 50. Only near position 20, where the first token is at the left peak, does the accuracy rise.
+# Look at the grey band. To the left of the query, the farther away a key is, the higher its score, so the first token wins. Training didn't determine the rest of the curve: it goes on as a wave of about 63 positions, the wavelength of pair 1, with peaks at −21 and 42. In a sequence of 64, a query at position 8 therefore attends most to position 50. Only near position 20, where the first token is at the left peak, does the accuracy rise.
 #
 # If the keys on the right do the damage, hiding them should help. The next cell, which is folded, tests all six models with keys at most 15 positions to the right of the query:
 
@@ -872,7 +866,7 @@ before, after = (
 assert after < before + 0.05 < 0.35
 
 # %% [markdown]
-# It does help at the trained positions, those up to 15: there, rotary now finds the first token, its errors on *three back* disappear, and the sinusoidal models recover most of the missing accuracy. So **keys at unseen offsets disturb even queries at familiar positions.** From position 16 on, keys to the left have untrained offsets, too, and this mask can't help.
+# It does help at the trained positions: there, rotary now finds the first token, its errors on *three back* disappear, and the sinusoidal models recover most of the missing accuracy. So **keys at unseen offsets disturb even queries at familiar positions.** From position 16 on, keys to the left have untrained offsets, too, and this mask can't help.
 #
 # Each curve is a single run, but the lesson is clear: **being *defined* at a position is not the same as being *trained* there.**
 #
@@ -887,7 +881,7 @@ assert after < before + 0.05 < 0.35
 #
 # Bugs in positions are easy to miss: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
-# **Left padding.** Padding at the end is harmless: the mask hides it, and no word moves. But language models that continue several prompts in one batch often pad them at the *front*. This shifts every word, so the first word is no longer at position 0:
+# **Left padding.** Padding at the end is harmless: the mask hides it, and no word moves. But language models that continue several prompts in one batch often pad them at the *front*. This shifts every word:
 
 # %%
 torch.manual_seed(0)

@@ -174,12 +174,16 @@ from transformer.positions import sinusoidal_encoding
 #
 # The output of attention is a weighted average of values. Stack two attention layers, and you average averages: the vectors move closer to a common mean, and what is specific to a position gets lost. This is called **over-smoothing**, or **rank collapse**: a matrix whose rows are all the same has rank 1.
 #
-# Why are two layers enough? For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
+# <details><summary>Why are two layers enough?</summary>
 #
-# Larger weights make attention sharper and the collapse slower: if each position attends only to itself, nothing is averaged. But [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
+# For the outputs of two positions to differ, three things are needed: their queries must differ, the keys must differ from each other (otherwise both get equal weights), and so must the values (otherwise all averages are the same). The difference between the outputs is roughly the product of these three, so once they are small, halving each of them leaves an eighth. Averaging also makes the vectors shorter and so the scores smaller, which speeds this up.
+#
+# </details>
+#
+# [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that in stacks of pure attention, with weights that aren't too large, the differences shrink faster than exponentially with depth.
 #
 # The paper puts three more parts into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
-# We look at these parts one at a time, put them together, and then see which of them slows the collapse down.
+# We look at each part, put them together, and then see which one slows the collapse down.
 
 # %% [markdown]
 # ## The feed-forward network
@@ -233,7 +237,7 @@ assert len(norms) == 4 and sum(p.numel() for p in norms) < 0.01 * count[layer]
 # \end{aligned}
 # $$
 #
-# Despite all its parameters, the network couldn't do anything that a single linear layer can't. With the ReLU, each hidden unit contributes a bend where it switches on or off, and with enough of them the network can approximate any continuous function.
+# With the ReLU, each hidden unit contributes a bend where it switches on or off, and with enough of them the network can approximate any continuous function.
 
 # %% [markdown]
 # ### What the hidden units respond to
@@ -284,7 +288,7 @@ assert rate[unit] > 0.85 and rate_elsewhere[unit] < 0.03
 assert is_verb_final[half:].sum() > 50
 
 # %% [markdown]
-# Among the words that occur at least five times in all 1,000 sentences, the chart shows the thirteen that activate this unit most often. Each bar is the share of a word's occurrences on which the unit is active. Our five words are in blue:
+# Among the words that occur at least five times in all 1,000 sentences, the chart shows the thirteen that activate this unit most often, and how often they do. Our five words are in blue:
 
 # %% tags=["hide-input"]
 counts = {}
@@ -322,7 +326,7 @@ assert {"▁because", "▁although", "▁that"} == set(top[-3:])
 assert 40 < share["▁if"] < 55 and counts["▁that"][1] > 5 * counts["▁if"][1]
 
 # %% [markdown]
-# Look at *before* and *while*. They are verb-final too, but they weren't on our list, so the search counted every activation on them as an error. Still, the unit isn't a clean detector. On *if* it is active only about half of the time, and it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several unrelated things are common, and are called **polysemantic neurons**.
+# *Before* and *while* are verb-final too, although they weren't on our list and the search counted them as errors. Still, the unit isn't a clean detector: on *if* it is active only about half of the time, and it also responds to some adjectives, such as *bad* and *modern*. Units that respond to several unrelated things are common, and are called **polysemantic neurons**.
 
 # %% [markdown]
 # ## Residual connections
@@ -385,14 +389,14 @@ assert 5 * residual[-1] < residual[0] < 20 * residual[-1]
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks by a factor of several hundred. With residual connections it grows by a factor of more than five, which is harmless.
+# Read the plot from right to left, the way the gradient travels: it shrinks by a factor of several hundred in the plain chain, whereas with residual connections it grows more than fivefold, which is harmless.
 #
-# For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. (With the paper's placement of the layer norm, the stream is also rescaled; see below.) Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
+# For each position, the residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
 #
-# Large vectors are a problem for the sublayer that reads them: they make attention scores large, which saturates the softmax. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# Large vectors make attention scores large, which saturates the softmax. So a sublayer should read vectors of a fixed scale. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -416,7 +420,7 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# Layer norm removes the mean and the scale of a vector. **What remains is the direction** of the deviations: multiply a vector by 10 or add 7 to all its values, and its layer norm stays the same. The next figure shows this for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre until its length is $\sqrt 3$, so they all end up on a circle.
+# Layer norm removes the mean and the scale of a vector. **What remains is the direction** of the deviations: multiply a vector by 10 or add 7 to all its values, and its layer norm stays the same. The next figure shows this for vectors of three numbers. Once each vector's mean is subtracted, the vectors lie in a plane. Dividing by $\sigma$ then moves each one straight towards or away from the centre, onto a circle of radius $\sqrt 3$.
 
 # %% tags=["hide-input"]
 torch.manual_seed(2)
@@ -464,7 +468,7 @@ Picture(
 # ## Post-norm and pre-norm
 #
 # Where does the layer norm, or *norm* for short, go? The figure shows the two usual places in an encoder layer. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream and rescales it after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/models/transformer.py), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it has to pass through every norm. The price is that the stream can grow, so that later sublayers change it less and less, and that one more norm after the last layer has to bring it back to scale.
+# sublayers read a normalised copy, and the stream is changed only by addition. So the gradient comes back down the pink line unchanged, whereas in post-norm it has to pass through every norm. The price: the stream can grow, so later sublayers change it less and less, and one more norm after the last layer has to bring it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -581,7 +585,7 @@ assert_close(y, layer(x, no_padding))
 print("equal to the package's encoder layer")
 
 # %% [markdown]
-# The output has the shape of the input, so layers can be stacked; the paper stacks six, each with its own weights. PyTorch's version is `nn.TransformerEncoderLayer`, and this is the package's:
+# The paper stacks six of these layers, each with its own weights. PyTorch's version is `nn.TransformerEncoderLayer`, and this is the package's:
 
 # %% tags=["remove-input"]
 SourceCode(EncoderLayer)
@@ -727,9 +731,15 @@ assert 1.5 * without_norms < median_variation(AttentionPlus, "residual")
 assert without_norms < 2 * median_variation(*stacks["complete, post-norm"])
 
 # %% [markdown]
-# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer again, not more different. Dong et al. prove that with skip connections, attention need not collapse. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that. They conclude that layer norm plays no role, but [Wu et al. (2024)](https://arxiv.org/abs/2405.18781) prove that for suitable value matrices, it can prevent the collapse.
+# **The residual connection slows the collapse down enormously.** In this test, the feed-forward network doesn't slow it down at all. Layer norm does, but only a little: it makes the vectors longer, not more different.
 #
-# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, mainly because their untrained feed-forward networks add similar vectors at all positions. (Without their norms, they would keep only a little more.) Pre-norm layers have kept the most: their stream grows, as in the interactive figure above, so later sublayers change it less and less. Later, we'll see a post-norm model collapse during training, for another reason.
+# <details><summary>What has been proved</summary>
+#
+# Dong et al. prove that with skip connections, attention need not collapse. They also find that feed-forward networks can slow the collapse down; our untrained ones are too weak for that. They conclude that layer norm plays no role, but [Wu et al. (2024)](https://arxiv.org/abs/2405.18781) prove that for suitable value matrices, it can prevent the collapse.
+#
+# </details>
+#
+# But look at the last column. After twelve untrained layers, complete post-norm layers have kept even less of the differences than the residual connection alone, mainly because their untrained feed-forward networks add similar vectors at all positions. Pre-norm layers have kept the most: their stream grows, as in the interactive figure above, so later sublayers change it less and less. Later, we'll see a post-norm model collapse during training, for another reason.
 
 # %% [markdown]
 # ## The decoder layer
@@ -778,8 +788,6 @@ assert_close(y, layer(x, memory, causal, no_padding))
 print("equal to the package's decoder layer")
 
 # %% [markdown]
-# The package's version can also keep the keys and values of earlier positions in a cache, which saves work when [decoding](12_decoding.ipynb).
-#
 # ## The residual stream of a trained model
 #
 # Now we follow a sentence through the trained encoder of `multi30k`, which has four layers with pre-norm. `record` attaches a **forward hook** to a part of the model: a function that PyTorch calls with the part's output each time the part runs. Ours stores this output:
@@ -824,7 +832,7 @@ for hook in hooks:
 # - The standard deviation of the stream **grows** from layer to layer.
 # - For most words the cosine with the embedding falls only slowly: even after four layers, their vectors remember which word they started from.
 #
-# *A* and the full stop are exceptions to the last point: the feed-forward networks add very large vectors to them, from the first layer on. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters such as the full stop ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
+# *A* and the full stop are exceptions: from the first layer on, the feed-forward networks add very large vectors to them. Large language models show a more extreme form of this, **massive activations**: a few huge values, mostly at the first token and at delimiters ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
 # %% tags=["hide-input"]
 Captioned(
@@ -1004,7 +1012,7 @@ for seed in (1, 2):
     assert abs(ends[0] - math.log(12)) < 0.1 and ends[1] < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. At the lowest learning rate, a warm-up only costs time in such short runs. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up. In [our experiments](../book/experiments.md) with translators, a learning rate that started far too high harmed pre-norm, too.)
+# Eleven of the twelve runs learn. At the highest learning rate and without warm-up, post-norm learns *nothing*: the loss stays at the level of uniform guessing. A warm-up is enough to save it, and pre-norm learns even without one. Two more random seeds give the same result. (The paper's post-norm models have a warm-up of 4,000 steps. Most models today use pre-norm, and still have a warm-up. In [our experiments](../book/experiments.md) with translators, a learning rate that started far too high harmed pre-norm, too.)
 #
 # In the end, the failed run looks like the stack of attention at the start of this chapter: all its positions have practically the same vector, so the model can only predict the same distribution for each. Averaged over the six positions, all twelve letters are equally frequent, so the best single distribution is the uniform one, and its loss is $\ln 12$.
 #
@@ -1117,7 +1125,7 @@ gentle = norm_divisors(train("post", max(warmups.values()), 0.01, steps=10)[0])
 assert 10 < math.prod(gentle) < 50
 
 # %% [markdown]
-# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. (The `variation` shrinks by even more, because it is a ratio of squares.) With a warm-up, the first ten steps are so small that all divisors stay small, and the positions stay different. On its way back along the stream, the gradient is divided by the same factors, although some of it also passes through the sublayers. Does it shrink, too? Without warm-up, we compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
+# Without warm-up, they divide the differences by tens of thousands in all, so hardly any difference is left. With a warm-up, the first ten steps are so small that all divisors stay small, and the positions stay different. On its way back along the stream, the gradient is divided by the same factors, although some of it also passes through the sublayers. Without warm-up, we compare the gradient of the first weight matrix of the feed-forward network in the first and the last layer:
 
 # %%
 for norm in ("post", "pre"):

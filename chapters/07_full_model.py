@@ -154,7 +154,7 @@ Picture(
 # - **Every** decoder layer reads the output of the **last** encoder layer. Encoder layer 3 isn't connected to decoder layer 3.
 # - The dots in the figure mark **dropout** (§5.4). The paper applies it to the output of each sublayer before it is added to the residual stream, and to the sum of embedding and position, but not to attention weights.
 #
-# In code, a constructor creates the parts, and two loops connect them. (One class would do. We use two, so that each fits into a short cell.) The two assignments in the middle of the constructor turn three matrices into one.
+# In code, a constructor creates the parts, and two loops connect them. The two assignments in the middle of the constructor turn three matrices into one.
 
 # %% tags=["remove-cell"]
 with torch.device("meta"):
@@ -311,7 +311,7 @@ unchanged = toy_E[1] * 2 + sinusoidal_encoding(1, 4)[0]
 logit_table(unchanged, toy_E)
 
 # %% [markdown]
-# So a model whose layers do nothing **copies its input**. With only four dimensions the effect is weak. Below, we'll meet a model with 256 dimensions that copies with near certainty.
+# So a model whose layers do nothing **copies its input**. With only four dimensions the effect is weak, but below, a model with 256 copies with near certainty.
 #
 # ### What tying saves, and what it changes
 #
@@ -454,11 +454,16 @@ with torch.no_grad():
     assert (large(source, target).argmax(dim=-1) == target).all(), "it copies"
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong. Ours is the worse of the two, because it also copies its input: its linear layers keep PyTorch's default weights, which are smaller than the package's, so its layers add little. Then the output resembles the row of the token that was just read. Both have length $\sqrt{256} = 16$, so that token's logit can reach $16 \cdot 16 = 256$. (More about this in the next section.) So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus nearly a half. With variance 1, an untrained model is extremely confident, and almost always wrong. So the same matrix has to satisfy two requirements: as an output layer it needs variance $1/d_\text{model}$, and as an embedding it should be about as large as the positions, with variance near 1. Multiplying by $\sqrt{d_\text{model}}$ on the way in satisfies both. This is the usual explanation; the paper gives no reason.
 #
 # <details><summary>Where the half comes from</summary>
 #
 # The loss is $\ln$ of the sum of $e^z$ over the $V$ logits $z$, minus the logit of the correct token, which is 0 on average. That is $\ln V$ plus $\ln$ of the mean of $e^z$. If the logits are normally distributed with variance 1, that mean is $e^{1/2}$.
+#
+# </details>
+# <details><summary>Why our model has the highest loss</summary>
+#
+# Our model also copies its input: its linear layers keep PyTorch's default weights, which are smaller than the package's, so its layers add little. Then the output resembles the row of the token that was just read. Both have length $\sqrt{256} = 16$, so that token's logit can reach $16 \cdot 16 = 256$.
 #
 # </details>
 #
@@ -471,7 +476,7 @@ with torch.no_grad():
 # - If it adds far too little, the layers do nothing at first, and a tied model copies its input with great confidence.
 # - If it adds far too much, the layer norm of a post-norm model divides the sum, including the old content of the stream, by a large number. The gradient that flows back along the stream is divided by that number as well, in every layer that it passes, unless it finds a way around.
 #
-# So with post-norm, what a sublayer adds should be comparable with the stream, whose root mean square (**rms**) is 1: neither far less nor far more. Deep post-norm models train better if the sublayers add less at the start ([Liu et al., 2020](https://aclanthology.org/2020.emnlp-main.463/)). With pre-norm, nothing shrinks the stream and the contributions of all sublayers pile up, so each should add less.
+# So with post-norm, what a sublayer adds should be comparable with the stream, whose root mean square (**rms**) is 1. Deep post-norm models train better if the sublayers add less at the start ([Liu et al., 2020](https://aclanthology.org/2020.emnlp-main.463/)). With pre-norm, nothing shrinks the stream and the contributions of all sublayers pile up, so each should add less.
 #
 # These are the usual rules:
 #
@@ -663,10 +668,14 @@ if file.exists():  # not in Colab
 
 # %% [markdown]
 # - **Xavier:** what a sublayer adds is comparable with the stream, and the gradients of the twelve layers are within a factor of three.
-# - **σ = 0.02** is too small at this width: the sublayers add far too little, and the model copies its input. In the second plot it doesn't stand out: the gradients of its encoder are several times smaller than those of its decoder, but nearly equal within each stack. In a wider model, 0.02 can be right: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.
+# - **σ = 0.02** is too small at this width: the sublayers add far too little. In the second plot it doesn't stand out: the gradients of its encoder are several times smaller than those of its decoder, but nearly equal within each stack. In a wider model, 0.02 can be right: for a layer from 1024 to 4096, Xavier's rule itself gives $\sqrt{2/5120} = 0.02$.
 # - **σ = 0.2:** what is added drowns out the stream. The norm then divides the sum by about ten, so the gradient along the stream shrinks tenfold in every decoder layer.
 #
-# Why does the gradient vanish only in the decoder? Self-attention and the feed-forward network also add ten times the stream, or more. But their input *is* the stream, so the gradient reaches the layers below through them. Cross-attention gets only its queries from the stream, and these merely change the weights of the average. What is averaged comes from the memory, so most of the gradient leaves the decoder for the encoder. That is also why the encoder's gradient is large: the last decoder layer reads the memory directly.
+# <details><summary>Why does the gradient vanish only in the decoder?</summary>
+#
+# Self-attention and the feed-forward network also add ten times the stream, or more. But their input *is* the stream, so the gradient reaches the layers below through them. Cross-attention gets only its queries from the stream, and these merely change the weights of the average. What is averaged comes from the memory, so most of the gradient leaves the decoder for the encoder. That is also why the encoder's gradient is large: the last decoder layer reads the memory directly.
+#
+# </details>
 #
 # So neither the loss, the predictions nor the gradients alone reveal every bad start. The output of a layer reveals nothing at all, because post-norm always brings it back to mean square 1. Measure **what the sublayers add**: it reveals both problems.
 #
@@ -711,7 +720,7 @@ assert memorised["σ = 0.2"][-1] > 2.5
 assert memorised["σ = 0.02"][0] > 12 and memorised["σ = 0.02"][20] < 1
 
 # %% [markdown]
-# The start with $\sigma = 0.02$ is repaired within twenty steps, at least in this test: no layer's gradient vanishes, and the optimiser, [Adam](11_training.ipynb), compensates for the smaller ones of the encoder. The one with $\sigma = 0.2$ isn't, although its first loss looked perfectly normal. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored three to four BLEU points lower on average, on the pocket corpus, than those that started with Xavier.
+# The start with $\sigma = 0.02$ is repaired within twenty steps, at least in this test: no layer's gradient vanishes, and the optimiser, [Adam](11_training.ipynb), compensates for the smaller ones of the encoder. The one with $\sigma = 0.2$ isn't. In longer training, some of the damage of a small start can remain, too. In [our experiments](../book/experiments.md), small *pre-norm* translators of width 128 that started with $\sigma = 0.02$ scored three to four BLEU points lower on average, on the pocket corpus, than those that started with Xavier.
 #
 # ## Counting parameters
 #

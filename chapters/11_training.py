@@ -242,7 +242,7 @@ def run_step(model, adam, batch, step, rate, zero_grad, max_norm):
 
 
 # %% [markdown]
-# The *healthy run* takes 120 steps with a warm-up of 40 and clipping at 1. The other five start from the same weights and get the same batches in the same order, but each changes one argument of `short_run`.
+# The *healthy run* takes 120 steps with a warm-up of 40 and clipping at 1. The other five start from the same weights and get the same batches, but each changes one argument of `short_run`.
 
 
 # %%
@@ -404,7 +404,7 @@ assert 0.2 < (mean / square.sqrt()).square().mean().sqrt() < 0.27
 # </details>
 
 # %% [markdown]
-# Is Adam worth it? The folded cell repeats the healthy run with SGD in its place. SGD gets a momentum of 0.9, the same warm-up and clipping, and three different peaks of the learning rate:
+# Is Adam worth it? The folded cell repeats the healthy run with SGD, which gets a momentum of 0.9, the same warm-up and clipping, and three different peaks of the learning rate:
 
 
 # %% tags=["hide-input"]
@@ -433,11 +433,11 @@ assert min(by_sgd, key=by_sgd.get) == 0.3  # the best peak is in the middle
 assert min(by_sgd.values()) > sum(losses[-20:]) / 20 + 0.25
 
 # %% [markdown]
-# Even with the best of these peaks, SGD stays clearly behind Adam. Two other seeds gave the same result.
+# Even with the best of these peaks, and with two other seeds, SGD stays clearly behind Adam.
 #
 # ## Warm-up and the learning-rate schedule
 #
-# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. Now you know why the first steps did so much damage at a learning rate this high: they move nearly every weight by the full learning rate, in a direction estimated from a single batch or a few.
+# In [Encoder and decoder layers](06_layers.ipynb), a post-norm model without warm-up learned nothing at the highest learning rate: after a few steps, all positions had nearly the same vector, and the model never recovered. Now you know why the first steps did so much damage: they move nearly every weight by the full learning rate, in a direction estimated from a single batch or a few.
 #
 # So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**, while $m$ and $v$ become better estimates. After the warm-up, whose best length is found by trial, the learning rate falls with the inverse square root of the step. The paper gives no reason for this; a plausible one is that large steps do harm near a good solution. The factor $d_\text{model}^{-1/2}$ gives wider models a lower learning rate. Here is the formula (§5.3, equation 3):
 #
@@ -491,7 +491,7 @@ assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 #
 # ### How high a peak, and does it need a warm-up?
 #
-# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before. Here we try a third of the healthy run's peak, the same peak and one three times as high, each with the warm-up and without it (then the learning rate stays at its peak until step 40).
+# The best peak differs from model to model, so our recipes multiply the formula by a factor. To find it, try a few peaks in short runs, each about three times as high as the one before. Here we try three, with the healthy run's in the middle, each with the warm-up and without it (then the learning rate stays at its peak until step 40).
 
 
 # %%
@@ -588,7 +588,7 @@ assert gradient_norms[49] < 3 and max(gradient_norms) < 8
 assert sum(norm > 1 for norm in gradient_norms) > 40
 
 # %% [markdown]
-# The cause of such a jump may be an odd batch, as here, or weights that earlier steps have moved to where the loss is steep. Adam's step isn't proportional to the gradient. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
+# Such a jump may come from an odd batch, as here, or from a place where the loss is steep. Adam's step isn't proportional to the gradient. But for about ten steps the outlier dominates $m$, so these steps go mostly in its direction, and for about fifty steps it inflates $v$, which makes the later steps too small.
 #
 # If the gradient norm exceeds a limit, **gradient clipping** scales the gradient down to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
@@ -640,7 +640,7 @@ assert abs(costs[0]) < 0.04 and costs[0] + 0.03 < costs[1] < 0.2
 assert 0.02 < (sum(unclipped[0][after]) - sum(losses[after])) / 10 < 0.15
 
 # %% [markdown]
-# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients. That even helps a little here (compare the two healthy runs): Adam ignores the overall scale of the gradients, so clipping only makes the largest ones count less.
+# With clipping, the damaged batch leaves hardly a trace. Without it, the batch raises the losses a little, with two other seeds as well. So clipping is cheap insurance here, not a rescue. A limit of 1 also clips many ordinary gradients, which even helps the healthy run a little.
 #
 # ## Gradient accumulation
 #
@@ -760,7 +760,7 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model for a fifth of the recipe's 6,000 steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. The batches have up to 250 target tokens, and the warm-up takes 400 steps, with a factor of 0.6. At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, [BLEU](13_evaluation.ipynb), a score from 0 to 100 for how well translations match references. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
+# Now we train the pocket recipe's model for a fifth of the recipe's 6,000 steps. It has $d_\text{model} = 128$ and is pre-norm, which is easier to train. At some steps we **validate**: on sentences that aren't in the training data, we measure the loss without label smoothing and, for 50 of them, [BLEU](13_evaluation.ipynb), a score from 0 to 100 for how well translations match references. The model also translates *The old woman does not open the window*, which in this corpus is *Die alte Frau macht das Fenster nicht auf*.
 #
 # Does the model use its source at all? We compute the loss on 100 validation pairs with the right sources, and again with each target paired with another sentence's source. If the model really translates, swapping must make its loss much worse.
 
@@ -822,9 +822,9 @@ for step in range(1, config.steps + 1):
         print(f"       {translation[:41]}")
 
 # %% [markdown]
-# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. The swapped loss even rises: the better the model reads its source, the more confidently it predicts the wrong sentence. In the charts below, the loss falls steeply from the start, but BLEU stays near zero until the model begins to translate. **Tap a step, or point at it, to read its numbers.**
+# At first the two losses are nearly the same: the model learns which tokens are frequent and which follow each other, and for that it needs no source. Then the losses separate, and the translation begins to follow the source. The swapped loss even rises: the better the model reads its source, the more confidently it predicts the wrong sentence. **In the charts below, tap a step, or point at it, to read its numbers.**
 #
-# The training curve lies above the validation curve for two reasons. Each of its points averages all steps since the previous point, and it shows the label-smoothed loss, which can't fall below 0.61 with this recipe's smoothing of 0.05 and 4,000 tokens ([chapter 10](10_label_smoothing.ipynb)). So compare the shapes of the curves, not their heights.
+# The training curve lies above the validation curve for two reasons. Each of its points averages all steps since the previous point, and it shows the label-smoothed loss, which here can't fall below 0.61 ([chapter 10](10_label_smoothing.ipynb)). So compare the shapes of the curves, not their heights.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -860,7 +860,7 @@ assert by_step[1200]["swapped"] > by_step[100]["swapped"] + 0.5
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so a model that has only memorised the training sentences fails. The word order is mostly right, but some words or forms are wrong or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
+# Here are translations of three test sentences. Each contains a combination, such as a certain verb with a certain object, that never occurs in training, so memorising isn't enough. The word order is mostly right, but some words or forms are wrong or missing. The lines *longer* are by `pocket-small`, a model of the same size that comes with the course. It was trained for 48,000 steps, on five times as many sentences of the same grammar.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:3]
@@ -884,7 +884,7 @@ assert lines["longer"] == list(german)
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints** (weights saved during training, in its case every ten minutes), and for its big models the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? This time we translate 400 sentences, because 50 are too few to compare two models.
+# Each step is computed from a single batch, so the weights wander around a good solution, and their mean is usually closer to it than the weights of a single step. For its base models, the paper averages the last five **checkpoints** (weights saved during training), and for its big models the last twenty (§6.1). A common alternative is an **exponential moving average (EMA)** of the weights. What do we gain by averaging our last 300 steps? This time we translate 400 sentences, because 50 are too few to compare two models.
 
 # %%
 more_sentences = replace(config, validation_sentences=400)
@@ -901,7 +901,7 @@ assert loss < 0.9 * by_step[1200]["valid_loss"]
 assert bleu["average"] > bleu["last weights"] + 2
 
 # %% [markdown]
-# The loss, over the whole validation set, is clearly lower, and BLEU is higher. The gain costs only memory for a second copy of the weights. It is largest when the learning rate is still high at the end, as in our short run; lowering the learning rate would remove much of the same noise.
+# Loss and BLEU both improve, and all it costs is memory for a second copy of the weights. The gain is largest when the learning rate is still high at the end, as in our short run; lowering the learning rate would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
@@ -982,9 +982,9 @@ passes = islice(Batches(*few, 250, seed=0), 360)
 assert 10 < sum(len(part.labels) for part in passes) / 800 < 11.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
+# Without dropout, the validation loss reaches a minimum and then *rises*: memorising the 800 pairs makes the model worse on other sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. With it, the minimum here is a little lower, and the loss hardly rises afterwards. But the best remedy is more data.
 #
-# **Early stopping** ends the training soon after the minimum, which a dot marks in the figure, and keeps the weights from there. The package saves a checkpoint whenever the validation loss reaches a new minimum. So the last one saved is the best, and the package translates with it. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
+# **Early stopping** ends the training soon after the minimum, and keeps the weights from there. The package saves a checkpoint at each new minimum, and translates with the last of these. (With `--training.patience 5`, `transformer train` stops after five validations without a lower loss.) Choosing a checkpoint on the validation set makes its score there optimistic, which is why there is a separate test set.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1037,9 +1037,9 @@ Picture(
 #
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
-# | A | falls at once, then stays near 6, at or just above the dashed line, the loss of a model that knows only token frequencies | `warmup_steps` is 1: in the paper's formula, this not only skips the warm-up, but also starts with a peak 6.3 times as high | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
+# | A | falls at once, then stays near 6, at or just above the dashed line | `warmup_steps` is 1: in the paper's formula, this not only skips the warm-up, but also starts with a peak 6.3 times as high | warm-up and learning rate; do all positions have the same vector, as in [chapter 6](06_layers.ipynb)? |
 # | B | falls almost to 0 | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to what is left of all earlier ones (clipping scales the stored sum down to a norm of at most 1) | a missing `zero_grad` |
+# | D | leaves the healthy curve after about 40 steps and stays above it | `zero_grad` is missing, so each new gradient is added to the earlier ones, as clipping has left them | a missing `zero_grad` |
 # | E | looks like C | sources and translations don't belong together, as when one of the two files lacks a line | this curve doesn't show it: see below |
 # | F | stays almost where it began | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 #
@@ -1054,7 +1054,7 @@ for name, run in runs.items():
 #
 # The lowest curve, B, belongs to a worthless model: it copies the next token from its input, but at inference time that token isn't there. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
-# Run A has the healthy run's learning rate from step 40 on, yet it remains on its plateau: the damage was done in the first steps. As you saw above, skipping the warm-up does no harm at the healthy run's peak, but it does at three times that peak, and run A starts even higher.
+# Run A has the healthy run's learning rate from step 40 on, yet it remains on its plateau: the damage was done in the first steps, which were even larger than in the run above that got stuck without a warm-up.
 #
 # And run E? So far, C and E have mostly learned things that need no source, so wrong sources do little harm *yet*. We train both again, now for 250 steps with our own `train_step`, and compare right and swapped sources:
 
@@ -1100,9 +1100,9 @@ assert right_e > right_c + 0.1
 # %% [markdown]
 # At step 120 the healthy model has just begun to use its source, so swapping costs it a little. At step 250 it costs much more, and E falls behind. That alone wouldn't tell you why, but the swap does: E's loss is almost the same with right and swapped sources, so the model ignores them.
 #
-# Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high, and the training curve doesn't show why. If you forget `model.train()` after validating, the rest of the run has no dropout.
+# Two more habits help. Log the gradient norm and the learning rate alongside the loss, to see which changed first. And remember `model.eval()`: if you forget it, the validation loss is too high. If you forget `model.train()` after validating, the rest of the run has no dropout.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows a widget that translates your sentences and can switch off heads. In the book, the [live translator](../book/live.md) does the same with the course's own models.
+# **Play with the model you have trained.** In a live notebook, the next cell translates your sentences and can switch off heads. In the book, the [live translator](../book/live.md) does so with the course's models.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator

@@ -106,7 +106,7 @@ assert "because it was late" not in translations["A"]
 # %% [markdown]
 # The wrong one wins, by far. B says the opposite of the original, but its wording is closest to the reference, which is only one of many correct translations. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, two versions of one system are lucky with the reference's wording about equally often. So BLEU is useful for comparing *closely related* systems, such as a model before and after a change. For unrelated ones it's a poor guide, as you'll see in *Better, or just lucky?*
+# Still, nearly every result in this field is such a number, including the paper's 27.3 and 28.4 (Table 2). Over thousands of sentences, two versions of one system are lucky with the reference's wording about equally often. So BLEU is useful for comparing *closely related* systems. For unrelated ones it's a poor guide, as you'll see in *Better, or just lucky?*
 #
 # By the end you will be able to compute BLEU and chrF by hand, score a trained model, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** The chapter assumes a little Python and a few terms from earlier chapters, such as *subword*, *checkpoint* and *beam size*.
 
@@ -183,7 +183,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. For our hypothesis, halving $p_4$ would lower the ordinary mean by 9%, and halving $p_1$ by 17%. The geometric mean falls by 16% for either. The drawback is that a single zero makes the whole score zero. In practice, zeros are therefore replaced with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. Why not the ordinary mean? There the smallest precision counts least, usually $p_4$, the one that depends most on word order. In the geometric mean, all count equally: halving any of the four lowers it by 16%. The drawback is that a single zero makes the whole score zero. In practice, zeros are therefore replaced with small numbers. That is why A and C, which share no 4-gram with the reference, still got a score.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -539,17 +539,17 @@ assert round(100 - bleu(straight, news, tokenize="intl").value, 1) == 17.5
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say. From what has become known since, three steps probably raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but three other models have been scored on newstest2014 in sacreBLEU's way and in this way, or nearly (sources on the [results](../book/results.md) page):
+# The paper doesn't say. From what has become known since, three steps probably raised the score: tokenize both texts with the tokenizer of **Moses**, the standard toolkit for statistical machine translation; split words at hyphens; and replace all quotation marks with straight ones. The package's `paper_bleu` does the same. The translations behind the 27.3 aren't public, but three other models have been scored in both ways, or nearly. The paper's way gave 0.7 to 1.5 points more than sacreBLEU. So **the paper's 27.3 is roughly 26 in sacreBLEU**: 25.8 to 25.9 if its authors took all three steps, and up to 26.6 if they left the quotation marks alone. Use *BLEU paper* only to compare with this paper and others scored in the same way.
+#
+# <details><summary>Three models scored in both ways, and how the three steps are known</summary>
+#
+# Scores on newstest2014 (sources on the [results](../book/results.md) page):
 #
 # | model | sacreBLEU, `13a` | the paper's way | difference |
 # |---|---|---|---|
 # | Tensor2Tensor, base, 3.8 million steps | 27.52 | 29.02 | 1.50 |
 # | a-PyTorch-Tutorial-to-Transformers, base, 100,000 steps | 25.1 | 26.49 | 1.39 |
 # | fairseq, big ([Ott et al., 2018](https://aclanthology.org/W18-6301/)); split at hyphens, but no straight quotation marks mentioned | 28.6 | 29.29 | 0.69 |
-#
-# So **the paper's 27.3 is roughly 26 in sacreBLEU**: 25.8 to 25.9 if its authors took all three steps, and up to 26.6 if they left the quotation marks alone. Use *BLEU paper* only to compare with this paper and others scored in the same way.
-#
-# <details><summary>How the three steps are known</summary>
 #
 # [One of the authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained the computation, and there is a script, `get_ende_bleu.sh`. The script tokenizes and then splits words at hyphens (often called *compound splitting*): `co-founder` becomes `co ##AT##-##AT## founder`. If the word is correct, it now earns three matching words, two bigrams and a trigram instead of one word. A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: straight quotation marks, but only in the reference. `paper_bleu` straightens those of the translation as well, so that either kind matches.
 #
@@ -634,7 +634,7 @@ assert math.isclose(chrf_by_hand, chrf([word], [right]).value)
 print(f"P {P:.3f}, R {R:.3f}: chrF {chrf_by_hand:.1f}")
 
 # %% [markdown]
-# The BLEU of a single wrong word is zero. For a test set, chrF sums the counts of all sentences first, as BLEU does. It needs no tokenizer, so there is less to disagree about. But it ignores spaces: *every day* and *everyday* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
+# For a test set, chrF sums the counts of all sentences first, as BLEU does. It needs no tokenizer, so there is less to disagree about. But it ignores spaces: *every day* and *everyday* are the same to it. Its variant [chrF++](https://aclanthology.org/W17-4770/) also counts single words and word pairs.
 
 # %% tags=["remove-cell"]
 assert math.isclose(chrf(["every day"], ["everyday"]).value, 100)
@@ -661,7 +661,7 @@ assert bleu(dropped, references).value > bleu(swapped, references).value
 assert chrf(dropped, references).value < chrf(swapped, references).value
 
 # %% [markdown]
-# BLEU prefers the system that drops words, chrF the one that swaps them. Neither is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
+# The metrics disagree, and neither is wrong: each swap breaks several word n-grams, which is what BLEU counts, and each missing word lowers recall, which chrF weighs most. Choose your metric *before* you see the results.
 #
 # ### METEOR: match words first, then look at their order
 #
@@ -723,12 +723,12 @@ one_dog = "today the small dog sleeps in the house".split()
 assert math.isclose(meteor([one_dog], [sleeping], "en").value, meteor_by_hand)
 
 # %% [markdown]
-# METEOR forgives the different word order and tense. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same. And stemmers and dictionaries differ, so check the signature.
+# METEOR forgives the different word order and tense. But the stemmer also hides errors: with *the small dog sleeps*, METEOR is the same.
 
 # %% [markdown]
 # ## Scoring a trained model
 #
-# Now a real system. `everyday-de-en`, one of the course's models, translates everyday German into English. We translate 500 sentences of a phrase book, from the part that was kept out of training, by greedy search and by beam search ([chapter 12](12_decoding.ipynb)). That takes a few seconds:
+# Now a real system. `everyday-de-en`, one of the course's models, translates everyday German into English. We translate 500 sentences of a phrase book, from the part that was kept out of training, by greedy search and by beam search ([chapter 12](12_decoding.ipynb)):
 
 # %%
 import transformer
@@ -767,15 +767,15 @@ assert (
 )
 
 # %% [markdown]
-# Both metrics prefer beam search. Could that be luck? We'll test that in *Better, or just lucky?* But first: what do such numbers mean?
+# Both metrics prefer beam search. Could that be luck? We'll test that below. But first: what do such numbers mean?
 #
 # ### What does a BLEU of 27 mean?
 #
-# Not much by itself. It isn't a percentage of correct words or sentences. The same model, also with a beam of 4, has a BLEU of 52 on sentences by the volunteers of Tatoeba and of 41 on captions of photographs, as its [card](https://github.com/transformer-course/transformer-course/blob/main/transformer/models/everyday-de-en/CARD.md) reports. The phrase book is easy for it, because other sentences of the same book were in its training data. The paper's 27.3 is for long sentences from newspapers. Scores are also lower for languages with many word forms, and even *human* translations score far below 100, because people choose different words. So compare scores only on the same test set, in the same direction.
+# Not much by itself. It isn't a percentage of correct words or sentences. The same model has a BLEU of 52 on sentences from Tatoeba and of 41 on captions of photographs, as its [card](https://github.com/transformer-course/transformer-course/blob/main/transformer/models/everyday-de-en/CARD.md) reports. The phrase book is easy for it, because other sentences of the same book were in its training data. The paper's 27.3 is for long sentences from newspapers. Scores are also lower for languages with many word forms, and even *human* translations score far below 100, because people choose different words. So compare scores only on the same test set, in the same direction.
 #
 # ## What string metrics can't see
 #
-# BLEU and chrF are **string metrics**: they compare words and characters, not meanings. For a single sentence, they tell you even less than for a test set. Here are four translations by beam search, each below its reference, from the lowest BLEU to the highest. Before you read on: which of them are right?
+# BLEU and chrF are **string metrics**: they compare words and characters, not meanings. Here are four translations by beam search, each below its reference, from the lowest BLEU to the highest. Before you read on: which of them are right?
 
 # %%
 for source in (
@@ -820,9 +820,9 @@ for metric in (bleu, chrf):
 assert round(bleu([ranked[1][2]], [ranked[1][1]]).value) == 27
 
 # %% [markdown]
-# The first two are right, one of them with a BLEU of 27, and the last two are absurd: the model doesn't know the German for *baptise* and *fertilise*, and seems to have read *gekauft* (bought) and *Denken Sie* (think). Both metrics prefer the absurd ones, whose wording is nearly that of the reference. We picked these four, so they show only that this can happen, not how often.
+# The first two are right, one of them with a BLEU of 27, and the last two are absurd: the model seems to have read *gekauft* (bought) and *Denken Sie* (think). Both metrics prefer the absurd ones, whose wording is nearly that of the reference. We picked these four, so they show only that this can happen, not how often.
 #
-# Over a whole test set, such misjudgements may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it drops every *not* and turns *no* into *a* and *never* into *always*. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
+# Over a whole test set, such misjudgements may cancel, but not if a system makes the same kind of error again and again. Take one that translates perfectly, except that it loses every negation. Compare it with one that makes a harmless error in every sentence: it forgets the full stop or question mark.
 
 
 # %%
@@ -893,7 +893,7 @@ for name in ("reseeded", "improved"):
     assert 0.5 < whole[name] - whole["baseline"] < 0.8
 
 # %% [markdown]
-# With other test sentences the scores would be different. We can't collect a thousand test sets, so we let our 1,000 sentences stand for all sentences of their kind: **draw 1,000 of them with replacement**, so that some occur several times and others not at all, score the systems on this sample, and repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)).
+# We can't collect a thousand other test sets, so we let our 1,000 sentences stand for all sentences of their kind: **draw 1,000 of them with replacement**, so that some occur several times and others not at all, score the systems on this sample, and repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)).
 
 # %%
 n_sentences = len(references)
@@ -910,7 +910,7 @@ for name, gain in gains.items():
     print(f"{name}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
-# The number after ± is the standard deviation over the samples; a 95% confidence interval reaches about twice as far to either side. Here are the BLEU scores of the systems over the samples, and the gains over `baseline`:
+# The number after ± is the standard deviation over the samples; a 95% confidence interval reaches about twice as far to either side. Here are all scores and gains:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -1082,8 +1082,8 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # Keep three more limits in mind:
 #
-# - **The test is about sentences, not seeds.** It asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*. To compare those, train each with several seeds, and compare the difference of the means with the spread between seeds.
-# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. Would people notice? [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compared the scores of 6,530 pairs of systems with human judgements. If a system was ahead by about 0.65 BLEU, as ours is, people agreed in fewer than 60% of the pairs, and a coin would have reached 50%. For 80%, it took 2.3 BLEU.
+# - **The test is about sentences, not seeds.** It asks whether the gain of one trained system over another would survive on other sentences of this kind. To compare two *recipes*, train each with several seeds, and compare the difference of the means with the spread between seeds.
+# - **A small p is not a large gain.** `improved` is certainly better, but it drops 7.6% of the words instead of 8%. Would people notice? [Kocmi et al. (2024)](https://aclanthology.org/2024.acl-long.110/) compared the scores of 6,530 pairs of systems with human judgements. If a system was ahead by about 0.65 BLEU, as ours is, people agreed in fewer than 60% of the pairs (a coin: 50%). For 80%, it took 2.3 BLEU.
 # - **BLEU is for related systems.** In the same study, people agreed with a gain in BLEU far more often if one system was a new version of the other than if the two were unrelated. So a paper's BLEU, even with the same signature, says little about whether its system is better than yours.
 
 # %% [markdown]
@@ -1101,11 +1101,17 @@ assert first[0] > first[1] and low > 1  # greedy search wins on the first hundre
 #
 # Learned metrics agree better with expert ratings than BLEU and chrF do. WMT, the field's yearly competition, titled its report of 2022 [*Results of WMT22 Metrics Shared Task: Stop Using BLEU – Neural Metrics Are Better and More Robust*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# But COMET doesn't say why a score is low, it is less reliable on languages that it wasn't trained on, and learned metrics have blind spots of their own: earlier versions of COMET weren't sensitive enough to wrong numbers and names ([Amrhein and Sennrich, 2022](https://arxiv.org/abs/2202.05148)), and other learned metrics, such as BLEURT, to negations ([Anschütz et al., 2023](https://arxiv.org/abs/2307.13989)). So does COMET notice the extra *not* in translation B? **We haven't tried**, because its model is a download of about 2 GB. To find out, write A, B and C into `translations.en`, one per line, and the source and the reference three times each into `source.de` and `references.en`. Then, after `pip install unbabel-comet`:
+# But COMET doesn't say why a score is low, it is less reliable on languages that it wasn't trained on, and learned metrics have blind spots of their own: earlier versions of COMET weren't sensitive enough to wrong numbers and names ([Amrhein and Sennrich, 2022](https://arxiv.org/abs/2202.05148)), and other learned metrics, such as BLEURT, to negations ([Anschütz et al., 2023](https://arxiv.org/abs/2307.13989)). So does COMET notice the extra *not* in translation B? **We haven't tried**, because its model is a download of about 2 GB.
+#
+# <details><summary>How to find out</summary>
+#
+# Write A, B and C into `translations.en`, one per line, and the source and the reference three times each into `source.de` and `references.en`. Then, after `pip install unbabel-comet`:
 #
 # ```bash
 # comet-score -s source.de -t translations.en -r references.en --model Unbabel/wmt22-comet-da
 # ```
+#
+# </details>
 #
 # <details><summary>Without references, and with large language models</summary>
 #
@@ -1235,7 +1241,7 @@ assert above[:, 0].min() > 1.5 and abs(above[:, 1].mean()) < 0.1
 assert above[:, 1].min() < 0 < above[:, 1].max()
 
 # %% [markdown]
-# On the other half, the chosen ones are on average no better than the rest: they were lucky. (Checkpoints of one training run make similar errors, so luck plays a smaller part there.) So choose checkpoints, beam size and length penalty on the **validation** set, as the paper does for the last two (§6.1), and touch the test set only once.
+# The chosen ones were only lucky. (Checkpoints of one training run make similar errors, so luck plays a smaller part there.) So choose checkpoints, beam size and length penalty on the **validation** set, as the paper does for the last two (§6.1), and touch the test set only once.
 #
 # ## Questions
 #

@@ -143,7 +143,7 @@ assert 0.7 < 1 - times[3] / times[2] < 0.75 and 0.49 < sizes[2] / sizes[1] < 0.5
 assert round(times[0] / times[-1]) == 7 and 0.3 < sizes[-1] / sizes[0] < 0.36
 
 # %% [markdown]
-# The batches have 25,000 target tokens, as in the paper, in random sentences ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). The first two sections explain what a GPU waits for. Then we explain each change, in another order, and *All together* comes back to this figure.
+# The batches have 25,000 target tokens, as in the paper, in random sentences ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)). The first two sections explain what a GPU waits for, the next ones explain the changes, and *All together* comes back to this figure.
 #
 # By the end you will be able to predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and time code without fooling yourself. **About 45 minutes**, and you don't need a GPU. The chapter builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -268,7 +268,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1000 < counter.count < 1100
 
 # %% [markdown]
-# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation (see the figure at the top), so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) needs fewer kernels, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/) (in PyTorch: `torch.compile(model, mode="reduce-overhead")`).
+# A thousand launches of 5 µs take 5 ms. A step with the paper's batch takes 70 ms on an H200 before compilation, so training isn't launch-bound. With a hundredth of that batch, it would be. There are three remedies: larger batches make each kernel run longer, fusion (explained below) needs fewer kernels, and **CUDA graphs** record a sequence of launches and [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/) (in PyTorch: `torch.compile(model, mode="reduce-overhead")`).
 #
 # On a CPU, operations have a fixed cost, too. We measure the **throughput** of a forward and a backward pass of a small translation model, in target tokens per second:
 
@@ -288,9 +288,9 @@ def forward_backward(batch):
 # %% [markdown]
 # Three habits make such a measurement reliable:
 #
-# - **Warm up:** the first calls are slower, because they load libraries, allocate memory and perhaps compile, so don't count them.
+# - **Warm up:** don't count the first calls, which load libraries, allocate memory and perhaps compile.
 # - **Synchronise:** wait until the GPU has finished before you read the clock.
-# - **Repeat, and take the shortest time:** other programs can only make your code slower. To compare variants, measure them in turn, so that a slow moment affects them all. (For a single piece of code, PyTorch's `torch.utils.benchmark.Timer` warms up and synchronises for you.)
+# - **Repeat, and take the shortest time:** other programs can only make your code slower. To compare variants, measure them in turn, so that a slow moment affects them all. (`torch.utils.benchmark.Timer` warms up and synchronises for you.)
 
 
 # %%
@@ -354,7 +354,7 @@ Picture(
 )
 
 # %% [markdown]
-# The line comes closest to what the machine can do; the rounds below it were disturbed. On an idle CPU, it rises, because larger batches spread the fixed costs over more tokens, and then flattens: the chip is *saturated*, that is, fully busy. A GPU needs far larger batches for that. For training, use the largest batch that fits and trains well. A service also has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
+# On an idle CPU, the line rises, because larger batches spread the fixed costs over more tokens, and then flattens: the chip is *saturated*, that is, fully busy. A GPU needs far larger batches for that. For training, use the largest batch that fits and trains well. A service also has to weigh throughput against **latency**, the time from a request to its answer, since a larger batch takes longer.
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -403,7 +403,7 @@ print(f"n / 6 = F / B for n = {6 * F_rate / B_rate:.0f}")
 assert F_rate / B_rate > 1 / 12 * 2  # so an addition is memory-bound here, too
 
 # %% [markdown]
-# So adding large vectors is memory-bound here, too. What about products of matrices smaller than the $n$ in the last line? For 4 × 4 matrices:
+# So adding large vectors is memory-bound here, too. And products of small matrices, say 4 × 4?
 
 # %%
 tiny = torch.randn(4, 4, device=device.torch_device)
@@ -415,7 +415,7 @@ print(f"formula {formula * 1e9:.0f} ns, measured {measured * 1e9:,.0f} ns")
 assert measured > 10 * formula
 
 # %% [markdown]
-# The formula is only a lower bound. Here, most of the time is the fixed cost of the call, and matrices this small stay in a cache anyway. The formula is useful for large tensors.
+# The formula is only a lower bound, useful for large tensors: here, most of the time is the fixed cost of the call.
 #
 # ### The roofline
 #
@@ -596,9 +596,7 @@ assert 0.985 < flops[0] / totals[0] < 0.995 and estimates[0] / totals[1] < 0.45
 assert [round(100 * s / totals[1]) for s in estimates] == [42, 58]
 
 # %% [markdown]
-# By this estimate, **the GPU waits for its memory more than half of the time.** That's why 16-bit numbers and fusion help: they move fewer bytes.
-#
-# (We assume that every tensor goes through HBM, although the next kernel may find it in the chip's **L2 cache**.)
+# By this estimate, which assumes that every tensor goes through HBM, **the GPU waits for its memory more than half of the time.** That's why 16-bit numbers and fusion help: they move fewer bytes.
 
 # %% tags=["remove-cell"]
 with torch.device("meta"):
@@ -765,7 +763,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. It works on a CPU, too. We train a small model with it and start with a scale that is far too large:
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. We train a small model with it, starting with a scale that is far too large:
 
 # %%
 classifier = torch.nn.Linear(64, 10)
@@ -846,7 +844,7 @@ with style.in_style():
         blocks = (  # left, bottom, colour, whether it is in SRAM now
             (-1.3, 3 - i, style.QUERY, i == 1),
             (i, 4.2, style.KEY, i == 2),
-            *[(j, 3 - i, style.WRONG, (i, j) == (1, 2)) for j in range(4)],
+            *[(j, 3 - i, style.OUTPUT, (i, j) == (1, 2)) for j in range(4)],
         )
         for x, y, colour, here in blocks:
             inside = here or x == -1.3 or y == 4.2
@@ -910,7 +908,11 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Is it faster? That depends on the length. Here are milliseconds measured on an H100 in bfloat16, for a forward and a backward pass of attention with the base model's 8 heads of size 64, 25,600 tokens, no mask ([all measurements](../book/speed.md)). PyTorch's *memory-efficient* kernel is another implementation of the online softmax:
+# Is it faster? That depends on the length. On an H100, a forward and a backward pass of attention with sentences of 128 tokens took 1.58 ms in the explicit form and 0.59 ms with FlashAttention. But for sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty.
+#
+# <details><summary>All four lengths, a second kernel, and which one the package uses</summary>
+#
+# PyTorch's *memory-efficient* kernel is another implementation of the online softmax. The table shows milliseconds in bfloat16 with the base model's 8 heads of size 64, 25,600 tokens, no mask ([all measurements](../book/speed.md)):
 #
 # | tokens per sentence | explicit | FlashAttention | memory-efficient |
 # |---|---|---|---|
@@ -919,15 +921,13 @@ print("blockwise = fused = explicit")
 # | 64 | 1.10 | 0.74 | 0.50 |
 # | 128 | 1.58 | 0.59 | 0.63 |
 #
-# For sentences of about 25 tokens, such as ours, FlashAttention gains nothing, presumably because its blocks hold 64 or 128 queries and are mostly empty. At 128, it overtakes the memory-efficient kernel, which is the fastest for shorter sentences. (Each time includes drawing the random inputs and waiting for a single call, so the true ratios are larger.)
+# Each time includes drawing the random inputs and waiting for a single call, so the true ratios are larger. At 128, FlashAttention overtakes the memory-efficient kernel, which is the fastest for shorter sentences.
 #
-# <details><summary>Which kernel does the package use?</summary>
-#
-# On a GPU, only the memory-efficient one. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. But with a causal mask, the memory-efficient kernel was faster at all four lengths, even at 128. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
+# On a GPU, the package uses only the memory-efficient kernel. It also accepts a padding mask, which the encoder and cross-attention need. PyTorch's FlashAttention accepts no mask except the causal one. That would be enough for the decoder's self-attention, because padding is at the end, where the causal mask hides it from the real tokens. But with a causal mask, the memory-efficient kernel was faster at all four lengths, even at 128. A third kernel, of cuDNN, needs a tenth of a second of preparation for every new shape.
 #
 # </details>
 #
-# Both fused kernels also save memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention-2 keeps only its output and one number per query, the logarithm of the sum of its scores' exponentials, and recomputes the weights in the backward pass. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
+# FlashAttention also saves memory. For the backward pass, explicit attention keeps the table of weights, $O(n^2)$ numbers for $n$ tokens. Besides queries, keys and values, FlashAttention-2 keeps only its output and one number per query, and recomputes the weights in the backward pass. So its memory is $O(n)$, while its arithmetic stays $O(n^2)$:
 
 
 # %% tags=["hide-input"]
@@ -1067,7 +1067,7 @@ Captioned(
 )
 
 # %% [markdown]
-# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. Even one large product, *output*, is orange: with 512 × 512 weights, its intensity is 252 FLOP per byte, below 295. By default, `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. (With `mode="max-autotune"` it also tries kernels of its own, which can.) For $2^{14} = 16{,}384$ tokens, this is the utilisation of six GPUs in the layer's forward pass, at best:
+# On an H100, the longest bar is ReLU's: it does almost no arithmetic, but reads and writes 2,048 numbers for each token. By default, `torch.compile` leaves large matrix products to a library, so it usually can't merge the next operation into them. For $2^{14} = 16{,}384$ tokens, this is the utilisation of six GPUs in the layer's forward pass, at best:
 
 # %% tags=["hide-input"]
 variants = {
@@ -1159,7 +1159,7 @@ print(
 )
 
 # %% [markdown]
-# On a CPU, matrix products take most of the time, so fusing the others would gain little. On a GPU that's different. The next figure shows the kernels of the compiled step from the figure at the top, averaged over a trace of 10 steps ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)):
+# On a CPU, matrix products take most of the time. On a GPU that's different: the next figure shows the kernels of the compiled step from the figure at the top, averaged over a trace of 10 steps ([log](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md)):
 
 # %% tags=["hide-input"]
 kernels = {
@@ -1310,7 +1310,7 @@ assert b[1].activations > 0.5 * b[0].activations
 #
 # </details>
 #
-# The simplest way to save memory is [gradient accumulation](11_training.ipynb). With **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds at most a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. (For the base model it's less than a quarter: its output layer isn't run again.) The gradients stay the same:
+# The simplest way to save memory is [gradient accumulation](11_training.ipynb). With **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)), each layer keeps only its input, and the backward pass runs the layer again. That adds at most a third to a step's arithmetic, because a backward pass has about twice the FLOP of a forward pass. The gradients stay the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1343,7 +1343,7 @@ assert 0.22 < (1 - output_layer) / 3 < 0.24
 # %% [markdown]
 # ### A loss without all the logits
 #
-# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and the gradient of the logits are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: the loss is the model's last operation, and whatever is applied to it afterwards, such as loss scaling, only multiplies all gradients by one factor. This is called a *fused linear cross-entropy*. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
+# The loss needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a step, and the log-probabilities and the gradient of the logits are as large. But the gradient of a row of logits, $p - q$ (see [Label smoothing](10_label_smoothing.ipynb)), depends on no other row, so we can process a few rows at a time. We needn't even wait for the backward pass: whatever is applied to the loss afterwards, such as loss scaling, only multiplies all gradients by one factor. This is called a *fused linear cross-entropy*. For each chunk of rows we compute the logits, the loss and the gradients of the decoder's output $x$ and the output matrix $W$; then we discard the logits:
 
 
 # %%
@@ -1420,7 +1420,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # | mixed precision | 261.9 → 70.4 | 14.9 → 10.1 | Tensor cores, and half as many bytes for most tensors. |
 # | `torch.compile` | 70.4 → 36.5 | 10.1 → 10.6 | Fused kernels move fewer bytes. |
 #
-# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as the data sheet suggests: even at the GPU's peak, a step's matrix products take 147 ms in float32 (67 TFLOP/s), but only 10 ms in 16 bits (989 TFLOP/s). (The float32 rows don't use TF32, which PyTorch leaves off by default. It would shorten them; we haven't measured by how much.) After that, most of the time goes into memory-bound operations, so fusion by the compiler gains a lot.
+# In all, training is 7 times as fast: 684,000 target tokens a second. Mixed precision gains the most, as the data sheet suggests: even at the GPU's peak, a step's matrix products take 147 ms in float32 (67 TFLOP/s), but only 10 ms in 16 bits (989 TFLOP/s). (The float32 rows don't use TF32, which PyTorch leaves off by default; we haven't measured how much it would gain.) After that, most of the time goes into memory-bound operations, so fusion by the compiler gains a lot.
 
 # %% tags=["remove-cell"]
 results = Path("../book/results")
@@ -1514,7 +1514,7 @@ assert embedding is model_on_meta.unembedding.weight
 assert round(100 * 4 * embedding.numel() / gradient_bytes) == 30
 
 # %% [markdown]
-# In PyTorch, NVIDIA's library *NCCL* does the all-reduce, as a ring or with another algorithm. `DistributedDataParallel` (DDP), which the package uses, packs gradients into *buckets*, and sends those of the last layers while those of earlier layers are still being computed. Over PCIe, sending takes about as long as computing, and only part of it can overlap: in the forward pass there is nothing to send, and the gradient of the shared embedding matrix, 30% of all, is complete only at the end.
+# In PyTorch, NVIDIA's library *NCCL* does the all-reduce. `DistributedDataParallel` (DDP), which the package uses, packs gradients into *buckets*, and sends those of the last layers while those of earlier layers are still being computed. Over PCIe, sending takes about as long as computing, and only part of it can overlap, because in the forward pass there is nothing to send.
 #
 # <details><summary>What if a model doesn't fit on one GPU?</summary>
 #

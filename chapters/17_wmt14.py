@@ -123,7 +123,7 @@ Captioned(
 # %% [markdown]
 # The chart uses each GPU's peak speed in 16 bits, from its data sheet. The [utilisation](16_gpu_performance.ipynb) (model FLOPs utilisation, MFU) is the share of this peak that a training run reaches; you'll see below why we start with 15%, and how much it may differ from GPU to GPU. Look up today's prices, and correct ours with the slider. (In reality, more GPUs raise the price a little, because they have to exchange gradients.)
 #
-# This page shows the commands that train the full model, and runs each of them on a tiny one, which takes about a minute on a CPU. You need a GPU only for the full model.
+# This page shows the commands that train the full model, and runs each of them on a tiny one, which takes about a minute on a CPU.
 #
 # By the end you will be able to estimate the time, price and energy of a training run before you pay for it, to start, watch and resume the training of the paper's model, and to judge its score. **About 45 minutes.** The chapter builds on all earlier ones, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
@@ -211,7 +211,7 @@ adam = build_optimizers(torch.nn.Linear(2, 2), "adam", choose_device("cpu"))
 assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 
 # %% [markdown]
-# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model (PyTorch's `nn.Transformer`, which is post-norm by default; later versions of that repository are pre-norm). **So don't shorten the warm-up.** When we did, because we had only minutes on a GPU, the base model learned little with Adam.
+# **These settings have worked for others at full size:** [three runs on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) also used Adam with this warm-up and peak rate, and a post-norm model. **So don't shorten the warm-up.** When we did, because we had only minutes on a GPU, the base model learned little with Adam.
 #
 # <details><summary>What we have trained with post-norm layers and short or long warm-ups</summary>
 #
@@ -227,6 +227,8 @@ assert "betas: (0.9, 0.98)" in str(adam) and "eps: 1e-09" in str(adam)
 # | small, on a CPU | Adam | 4,000 | 0.0014 | 8,000 | 38.2 and 38.8 (two seeds) |
 #
 # The base models learned from 225,000 pairs: captions, everyday sentences and a little of WMT14 (logs of our [third](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/third-run.md) and [fourth](https://github.com/transformer-course/transformer-course/blob/main/book/results/gpu/fourth-run.md) session on a GPU). On newstest2014, the one with Muon scored 4.2, presumably because it had seen hardly any news. The small models have six post-norm layers and learned from captions only ([Experiments](../book/experiments.md)); compare only rows with the same number of steps. [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) also found that post-norm models need a long warm-up or a low rate. If you only have minutes, use Muon.
+#
+# The model of the A40 runs is PyTorch's `nn.Transformer`, which is post-norm by default. Later versions of that repository are pre-norm.
 #
 # </details>
 
@@ -296,7 +298,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - For a **source** token, each encoder layer has $4d^2$ weights in self-attention and $2df$ in the feed-forward network. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
 # - For a **target** token, each decoder layer has $4d^2$ weights in self-attention, $2d^2$ in cross-attention for the query and the output, and $2df$ in the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup; biases and layer norms are negligible. The scores and weighted sums of attention involve no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as a matrix with $2 \cdot n \cdot d$ weights. We also count the scores that the causal mask hides, as the counter below does, although a fused kernel may skip them.
+# Embedding a token is only a lookup; biases and layer norms are negligible. The scores and weighted sums of attention involve no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as a matrix with $2 \cdot n \cdot d$ weights. Scores that the causal mask hides count, too, as in the counter below.
 
 
 # %%
@@ -324,7 +326,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# One source token and one target token together pass through every weight once. The embedding table counts once, as the output layer's matrix. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** (In a language model every token passes through every weight, which makes it 6 × parameters × tokens, the $C \approx 6ND$ of the *scaling laws* of [Kaplan et al., 2020](https://arxiv.org/abs/2001.08361).) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). With sentences of 30 tokens, that is:
+# One source token and one target token together pass through every weight once. The embedding table counts once, as the output layer's matrix. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). With sentences of 30 tokens, that is:
 
 # %%
 base = PRESETS["base"]
@@ -341,7 +343,13 @@ assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 assert round(exact / 3.3e18, 2) == 0.29
 
 # %% [markdown]
-# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (That speed is for 32-bit numbers. Don't compare the 29% with the utilisations below. They are shares of newer GPUs' 16-bit peaks, which are much higher, and much harder to reach.)
+# The paper's Table 2 reports $3.3 \cdot 10^{18}$ FLOP, because it counts differently: it multiplies the 12 hours by the number of GPUs and the speed that the authors assume for a P100, 9.5 TFLOP/s (footnote 5). Our count is 29% of that, so the GPUs reached about 29% of the assumed speed. (That speed is for 32-bit numbers, so don't compare the 29% with the utilisations below, which are shares of 16-bit peaks.)
+#
+# <details><summary>The rule of thumb for language models</summary>
+#
+# In a language model, every token passes through every weight, which makes it 6 × parameters × tokens, the $C \approx 6ND$ of the *scaling laws* of [Kaplan et al. (2020)](https://arxiv.org/abs/2001.08361).
+#
+# </details>
 #
 # The figure shows where the operations are spent. The work of the last bar, *scores and weighted sums*, grows with the square of the length, but at 30 tokens it hardly counts.
 
@@ -493,7 +501,7 @@ if stored.exists():  # not in Colab
     assert all("H200" in files[name]["gpu"] for name in ("ladder", "big-compiled"))
 
 # %% [markdown]
-# What about other GPUs? `costs` estimates the hours, the energy and the rent. The energy is the time multiplied by the GPU's maximum power, from its data sheet, and by an assumed overhead for the rest of the machine and its cooling. (`prices`, `flop` and `rule_of_thumb` come from the first figure's code.)
+# What about other GPUs? `costs` estimates the hours, the energy and the rent. The energy is the time multiplied by the GPU's maximum power and by an assumed overhead for the rest of the machine and its cooling. (`prices`, `flop` and `rule_of_thumb` come from the first figure's code.)
 
 
 # %%
@@ -537,7 +545,7 @@ assert round(costs(flop["base"], "T4", utilisation=0.1)[0]) == 40
 # %% [markdown]
 # **At 15%, one H100 does in under two hours, for less than five euros, what took the paper's eight P100 twelve hours.** It needs about 2 kWh; by the same formula, the eight P100 (250 to 300 W each) needed about 40.
 #
-# **With these prices, the H100 and the RTX 4090 are the cheapest either way, and the T4, with the lowest price per hour, isn't.** Whether the H100 or the RTX 4090 is cheaper depends on their utilisation. What decides is the price per hour divided by the speed that you really get, so measure before you rent for long. The big model takes ten times as much of everything.
+# **With these prices, the H100 and the RTX 4090 are the cheapest either way, and the T4, with the lowest price per hour, isn't.** What decides is the price per hour divided by the speed that you really get, so measure before you rent for long. The big model takes ten times as much of everything.
 #
 # You also need 1.7 GB of downloads, about 45 minutes on a CPU to prepare the text, and disk space: 0.6 GB for the prepared text, and 2.5 GB for the base model's run, or 21 GB for the big one's.
 
@@ -706,7 +714,9 @@ shell("transformer prepare wmt14-mini $SMALL")
 # transformer bench wmt14-base
 # ```
 #
-# This takes a few training steps on your machine and estimates the hours of the whole run. (In Colab, put `!` in front.) On an H200, compiled and with random sentences, its table had these rows:
+# This takes a few training steps on your machine and estimates the hours of the whole run. (In Colab, put `!` in front.) On an H200, compiled and with random sentences, it estimated 1.34 hours.
+#
+# <details><summary>The rows of its table, and the utilisation</summary>
 #
 # | measure | value |
 # |---|---|
@@ -717,7 +727,9 @@ shell("transformer prepare wmt14-mini $SMALL")
 # | share of measured peak | 26.5% |
 # | **whole training** | 1.34 hours |
 #
-# The utilisation is the work per second without the padding, divided by the data sheet's peak: 204 × 0.97 / 989 = 20%. That is less than the 26% above, partly because `bench` waits for the GPU after each step. (The *share of measured peak* counts padding as work, and compares with large matrix products alone.)
+# The utilisation is the work per second without the padding, divided by the data sheet's peak: 204 × 0.97 / 989 = 20%. That is less than the 26% above, partly because `bench` waits for the GPU after each step. The *share of measured peak* counts padding as work, and compares with large matrix products alone.
+#
+# </details>
 #
 # ### Train
 #
@@ -776,8 +788,8 @@ assert math.isclose(found, run_folder_bytes(n_parameters), rel_tol=0.02)
 # %% [markdown]
 # Is a full-size run going well?
 #
-# - **The first loss** should be about 11 (`--training.log-every 1` prints it). Equal probabilities would give $\ln 37{,}000 \approx 10.5$; an untrained model's logits $z$ have a variance of about 1, which adds about 0.5, because the mean of $e^z$ is then about $e^{1/2}$.
-# - **In between**, both losses should fall steadily; a plateau from the start is a bad sign (see *The score is too low*). We have no curve at full size, but the page of the [A40 runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) plots loss and BLEU after each of 20 epochs of about 5,600 steps. That validation loss includes label smoothing, unlike ours, so compare its shape, and BLEU.
+# - **The first loss** should be about 11 (`--training.log-every 1` prints it). Equal probabilities would give $\ln 37{,}000 \approx 10.5$; an untrained model's random logits add about 0.5.
+# - **In between**, both losses should fall steadily; a plateau from the start is a bad sign (see *The score is too low*). We have no curve at full size, but the page of the [A40 runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) plots loss and BLEU by epoch (about 5,600 steps). That validation loss includes label smoothing, unlike ours, so compare its shape, and BLEU.
 # - **At the end**, the paper reports 25.8 BLEU on the validation set, newstest2013, and a perplexity of 4.92 (Table 3), so a loss of $\ln 4.92 = 1.59$. A loss per token depends on the tokenizer, so yours may differ.
 #
 # ### Average, evaluate, translate
@@ -809,7 +821,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. (At full size it should gain less, because the final learning rate is about fifty times lower. For converged models on WMT14 and other corpora, [Gao et al. (2022)](https://aclanthology.org/2022.findings-aacl.18/) found a small but robust gain in BLEU.) To see why, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
+# The average is better than each of the five. (At full size it should gain less, because the final learning rate is about fifty times lower; for converged models, [Gao et al. (2022)](https://aclanthology.org/2022.findings-aacl.18/) found a small but robust gain in BLEU.) To see why, move all weights in a straight line from one checkpoint to the next, and a little beyond both. The figure shows the validation loss on this line:
 
 # %% tags=["hide-input"]
 ends = [
@@ -905,9 +917,9 @@ shell(f"transformer translate {run} 'The old woman is not here.' --device cpu")
 # | Joey NMT v2.1 | | 24.4 | |
 # | Tensor2Tensor's released model | 3.8 million | 27.5 | 29.0 |
 #
-# The last column is 1.4 or 1.5 points higher than sacreBLEU, because it uses another tokenizer, splits words at hyphens and makes quotation marks straight. Without the last of these, [Ott et al. (2018)](https://aclanthology.org/W18-6301/) got 0.7 points more than with sacreBLEU. So in sacreBLEU, the paper's model would get **roughly 26**, from 25.8 to 26.6 ([Evaluation](13_evaluation.ipynb)). The A40 runs reached 27.6 (± 0.2) without averaging, but by Hugging Face's `evaluate` on references that their tokenizer has encoded and decoded, so neither of your scores is comparable with that.
+# The last column is 1.4 or 1.5 points higher than sacreBLEU, because it is computed in another way. In sacreBLEU, the paper's model would get **roughly 26**, from 25.8 to 26.6 ([Evaluation](13_evaluation.ipynb) explains why). The A40 runs report 27.6 (± 0.2) without averaging, but computed in a third way, so don't compare either of your scores with that.
 #
-# If your sacreBLEU score is clearly below 25, something may be wrong, though one of the published models has 24.4. With this package, it is unlikely to be the architecture, which the tests compare with PyTorch's. The next section begins with a table of likely causes.
+# If your sacreBLEU score is clearly below 25, something may be wrong, though one of the published models has 24.4. It is unlikely to be the architecture, which the package's tests compare with PyTorch's; the next section begins with likelier causes.
 
 # %% tags=["remove-cell"]
 assert round(math.log(37_000), 1) == 10.5 and round(math.log(4.92), 2) == 1.59
@@ -957,23 +969,23 @@ assert 5600 < 112_760 / 20 < 5650  # their config: 20 epochs
 # | | 2. another version of the test set: `wmt14` instead of `wmt14/full` (see [Evaluation](13_evaluation.ipynb)) | the number of sentences, 3,003 |
 # | | 3. straight quotation marks where the reference has „ and “, if *BLEU paper* is as high as expected | `test.hypotheses.txt` |
 # | | 4. no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
-# | about a point below what you expect, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
 # | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
 # | much less, and translations stop early | the length penalty, or sources longer than `max_length`, which are truncated | `diagnose`: *length ratio*, *truncated* |
 # | much less, and a higher loss | fewer tokens per step than you think | `diagnose`: *target tokens per step* |
 #
-# <details><summary>Three more signs, during training or in the text</summary>
+# <details><summary>Four more signs, in the score, during training or in the text</summary>
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
+# | about a point below what you expect, all else is fine | a dropout, label smoothing or learning-rate factor other than 0.1, 0.1 and 1 (§5.3, §5.4; without dropout, the paper's base model lost 1.2 points: Table 3, rows D) | `recipe.json` |
 # | English words in the German | untranslated copies in the training data | the table that `prepare` prints |
 # | a loss that stays on a plateau from the start | post-norm without enough warm-up | [chapter 6](06_layers.ipynb) |
 # | infinite gradients, skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
 #
 # </details>
 #
-# The function `diagnose` in the next cell reads these values from the run folder. The length ratio is the number of words in the translations, divided by the number in the references.
+# The function `diagnose` reads these values from the run folder. The length ratio is the number of words in the translations, divided by that in the references.
 
 
 # %%
@@ -1003,7 +1015,7 @@ assert found["empty"] == found["truncated"] == 0 and found["length ratio"] < 0.9
 assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]
-# In our tiny run, only the length ratio is off, presumably because the model hasn't learned enough yet. At full size, it should be very close to 1.
+# In our tiny run, only the length ratio is off; at full size, it should be very close to 1.
 #
 # ### The session ends
 #
@@ -1105,7 +1117,7 @@ assert 1.05 * rows[0][1] + 0.5 < 16 and 1.05 * rows[0][2] + 0.5 < 40
 assert [round(1.05 * size + 0.5) for size in rows[0][1:]] == [12, 24]
 
 # %% [markdown]
-# Add about 5% for *fragmentation*, gaps between the allocated blocks, and 0.5 GB for the CUDA context. (On an H200, the base model needed at most 11.0 GB in short runs on real text.) So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4. If that isn't enough, the trainer divides the batches further by itself.
+# Add about 5% for *fragmentation*, gaps between the allocated blocks, and 0.5 GB for the CUDA context. So use `--training.gradient-accumulation-steps 2` for `wmt14-base` on a GPU with 8 GB, and for `wmt14-big` on a T4.
 #
 # ### Several GPUs
 #
