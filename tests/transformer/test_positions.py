@@ -26,8 +26,11 @@ def test_a_shift_is_the_same_rotation_at_every_position(shift: int, pairs: int) 
 
 
 def test_rotation_by_hand() -> None:
-    rotated = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotary_table(3, 4))
-    expected = [math.cos(2), math.sin(2), -2 * math.sin(0.02), 2 * math.cos(0.02)]
+    rotation = rotary_table(3, 4)
+    assert rotation.shape == (2, 3, 2) and rotation.dtype == torch.float32
+    rotated = rotate(torch.tensor([[1.0, 0.0, 2.0, 3.0]] * 3), rotation)
+    sin, cos = math.sin(0.02), math.cos(0.02)
+    expected = [math.cos(2), math.sin(2), 2 * cos - 3 * sin, 2 * sin + 3 * cos]
     torch.testing.assert_close(rotated[2], torch.tensor(expected))
 
 
