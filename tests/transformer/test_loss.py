@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
+from transformer.loss import CHUNKS, _chunk_rows, label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 
 PAD, VOCAB = 0, 37
 CXX = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
@@ -90,6 +90,13 @@ def test_kl_divergence_differs_by_the_entropy_of_q_and_has_the_same_gradient(los
     assert (ours - kl).item() == pytest.approx(int(real.sum()) * entropy)
     for a, b in zip(with_gradients(ours, x, weight)[1:], with_gradients(kl, x, weight)[1:], strict=True):
         torch.testing.assert_close(a, b)
+
+
+@forms
+def test_by_default_the_smoothing_is_the_papers_and_no_position_is_ignored(loss: Loss) -> None:
+    x, weight, target = example()
+    default, *others = (loss(x, weight, target, *settings) for settings in [(), (0.1, None), (0.0, None), (0.1, PAD)])
+    assert [bool(default == other) for other in others] == [True, False, False]
 
 
 def test_a_larger_smoothing_gives_tensor2tensors_convention() -> None:
@@ -183,7 +190,21 @@ def test_half_precision_inputs_are_summed_in_float32(loss: Loss, dtype: torch.dt
     assert ours.dtype == torch.float32
     logits = (x @ weight.T).float()
     torch.testing.assert_close(ours, label_smoothed_cross_entropy(logits, target, 0.1, PAD))
-    assert [g.dtype for g in with_gradients(ours, x, weight)[1:]] == [x.dtype, weight.dtype]
+    gradients = with_gradients(ours, x, weight)[1:]
+    assert [g.dtype for g in gradients] == [x.dtype, weight.dtype]
+    exact = with_gradients(explicit(x.double(), weight.double(), target, 0.1, PAD), x, weight)[1:]
+    if loss is not explicit:  # whose logits are rounded, and so are p and the gradients
+        for gradient, right in zip(gradients, exact, strict=True):
+            assert (gradient - right).norm() < torch.finfo(dtype).eps * right.norm()
+
+
+@HALVES
+def test_the_gradient_of_a_confident_prediction_is_not_rounded_away(dtype: torch.dtype) -> None:
+    """Near 1, numbers of 16 bits are too far apart to subtract 1 from a probability."""
+    x, weight, target = torch.ones(1, 1, requires_grad=True), torch.tensor([[6.0], [0.0]]), torch.tensor([0])
+    with torch.autocast("cpu", dtype):
+        (gradient,) = torch.autograd.grad(linear_label_smoothed_cross_entropy(x, weight, target, 0.0), x)
+    assert float(gradient) == pytest.approx(-6 / (1 + math.exp(6)), rel=torch.finfo(dtype).eps)
 
 
 def test_autocast_leaves_double_precision_alone() -> None:
@@ -219,6 +240,11 @@ def test_the_full_logits_are_never_stored() -> None:
     with Watch() as watch:
         linear_label_smoothed_cross_entropy(x, weight, target).backward()
     assert watch.largest <= x.numel() < len(x) * VOCAB
+
+
+def test_on_a_gpu_few_rows_are_in_chunks_too() -> None:
+    assert [len(torch.empty(n).split(_chunk_rows(n, "cuda"))) for n in (1, 7, 8, 9)] == [1, 7, 4, 5]
+    assert max(len(torch.empty(n).split(_chunk_rows(n, "cuda"))) for n in range(100)) == CHUNKS
 
 
 compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses what PyTorch deprecates
