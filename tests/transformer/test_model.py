@@ -8,6 +8,7 @@ from transformer.data.tokenizer import BOS, PAD
 from transformer.errors import UserError
 from transformer.inspection import parameter_counts
 from transformer.model import Transformer
+from transformer.positions import sinusoidal_encoding
 
 
 @pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("big", 214_245_376)])
@@ -48,6 +49,9 @@ def test_forward_shape(tiny: Transformer, source: Tensor) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_decoding_step_by_step_equals_all_at_once(norm: Norm, positions: Positions, source: Tensor) -> None:
     model = Transformer(ModelConfig(40, 32, 4, 64, 2, norm=norm, positions=positions)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # biases and norms, which otherwise all equal 0 and 1
+            nn.init.normal_(parameter)
     target = torch.randint(4, 40, (6, 8))
     memory, mask = model.encode(source)
     cache = model.start_cache(memory, mask, max_length=8)
@@ -127,6 +131,35 @@ def test_initialization_of_embeddings_and_learned_positions() -> None:
         assert float(matrix.weight.detach().std()) == pytest.approx(128**-0.5, rel=0.02)
     assert isinstance(model.positions, Tensor)
     assert float(model.positions.detach().std()) == pytest.approx(0.02, rel=0.05)
+
+
+def test_an_embedding_is_scaled_before_its_position_is_added() -> None:
+    model = Transformer(ModelConfig(40, 16, 4, 64, 1)).eval()
+    embedded = model.embed(torch.tensor([[5, 6, 7]]), model.source_embedding)[0]
+    torch.testing.assert_close(embedded, 4 * model.source_embedding.weight[5:8] + sinusoidal_encoding(3, 16))
+
+
+def test_in_training_embeddings_have_the_dropout_of_the_sublayers() -> None:
+    model = Transformer(ModelConfig(40, 64, 4, 64, 1, dropout=0.25))
+    ids = torch.full((50, 20), 7)
+    trained = model.embed(ids, model.source_embedding)
+    exact = model.eval().embed(ids, model.source_embedding)
+    dropped = trained == 0
+    assert float(dropped.float().mean()) == pytest.approx(0.25, abs=0.01)
+    torch.testing.assert_close(trained[~dropped], exact[~dropped] / 0.75)
+
+
+def test_after_pre_norm_layers_encoder_and_decoder_each_have_a_last_norm(source: Tensor) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 2, norm="pre")).eval()
+    last: list[Tensor] = []
+    for norm, layer in ((model.encoder_norm, model.encoder[-1]), (model.decoder_norm, model.decoder[-1])):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+        layer.register_forward_hook(lambda layer, inputs, output: last.append(output))
+    memory, mask = model.encode(source)
+    output = model.decode(source, memory, mask)
+    torch.testing.assert_close(memory, model.encoder_norm(last[0]))
+    torch.testing.assert_close(output, model.decoder_norm(last[1]))
 
 
 def test_max_length_holds_for_every_positional_encoding() -> None:
