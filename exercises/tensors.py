@@ -94,7 +94,7 @@ def plain_tensor(x: Tensor) -> Tensor:
             f"the result is on another device\nYour result is on the device {x.device}. It should be on the CPU, like "
             "the inputs."
         )
-    if isinstance(x, Tensor) and x.is_nested:
+    if type(x) is Tensor and x.is_nested:
         raise RefusedError("the result is a nested tensor\nReturn an ordinary tensor, padded to the longest sequence.")
     if type(x) is Tensor and x.layout != torch.strided:
         raise RefusedError("the result is sparse\nReturn an ordinary tensor: `to_dense()` makes one.")

@@ -141,9 +141,11 @@ def test_under_torchrun_an_error_ends_the_process_at_once(tmp_path: Path) -> Non
 def test_a_process_that_waits_for_the_others_can_be_stopped(number: int) -> None:
     """With a handler in Python it could not, because the wait is inside PyTorch; ``torchrun`` kills it after 30 s."""
     code = (
+        "import signal\n"
         "from transformer.cli import exit_on_signals\n"
         "from transformer.device import choose_device\n"
         "from transformer.training.distributed import init_distributed\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
         "exit_on_signals()\n"
         "with init_distributed(choose_device('cpu')): pass"
     )
